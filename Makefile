@@ -19,6 +19,7 @@ quick:
 
 format:
 	@scripts/sources.sh | xargs -r -d '\n' clang-format -i
+	@.ferry/venv/bin/ruff format --quiet --cache-dir .ferry/ruff
 
 tidy:
 	@./test --stage tidy
@@ -41,7 +42,7 @@ help:
 	  'make debug asan tsan  builds that preset (each under build/)' \
 	  'make test             runs the tests; ./test --help lists the stages' \
 	  'make quick            runs the quick tests' \
-	  'make format           lays out the C++ files (clang-format)' \
+	  'make format           lays out the C++ and Python files (clang-format, ruff)' \
 	  'make tidy             runs clang-tidy over src/' \
 	  'make bench            runs the benchmarks' \
 	  'make docs             builds the documentation in build/docs' \

@@ -35,17 +35,11 @@ ARROWS: dict[str, set[str]] = {
     "src/daemon": {"include/ferry/device", "src/base", "src/runtime"},
     "src/interpose": {"src/base", "src/daemon"},
     "src/bindings": {"src/backend", "src/base", "src/bulk", "src/collective", "src/runtime"},
-    "src/programs": {
-        *("include", "include/ferry/device", "src/backend", "src/base", "src/daemon", "src/storage"),
-    },
+    "src/programs": {*("include", "include/ferry/device", "src/backend", "src/base", "src/daemon", "src/storage")},
     "python/ferry": set(),
-    "lab/harness": {
-        *("include", "include/ferry/device", "src/backend", "src/base", "src/programs", "src/storage"),
-    },
+    "lab/harness": {*("include", "include/ferry/device", "src/backend", "src/base", "src/programs", "src/storage")},
     "lab/ferry_lab": {"python/ferry"},
-    "lab/micro": {
-        *("include", "lab/ferry_lab", "lab/harness", "python/ferry", "src/base", "src/storage"),
-    },
+    "lab/micro": {*("include", "lab/ferry_lab", "lab/harness", "python/ferry", "src/base", "src/storage")},
     "lab/tests": {"*"},
     "docs/site": {"python/ferry"},
     "examples": {"include", "python/ferry"},
@@ -282,10 +276,7 @@ def page(tree: Tree) -> Iterator[str]:
 
 def names(tree: Tree) -> Iterator[str]:
     """Checks that a type's name is its own among all headers, and among the modules of the packages."""
-    for ending, pattern, folders in (
-        (".hpp", HEADER_TYPE, ("",)),
-        (".py", MODULE_TYPE, tuple(PACKAGES.values())),
-    ):
+    for ending, pattern, folders in ((".hpp", HEADER_TYPE, ("",)), (".py", MODULE_TYPE, tuple(PACKAGES.values()))):
         places: dict[str, str] = {}
         for name in sorted(tree.files):
             if name.endswith(ending) and name.startswith(folders):

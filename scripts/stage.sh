@@ -306,6 +306,8 @@ stage_format() {
   clang-format --dry-run -Werror "${files[@]}" || setup_die "the layout differs; make format mends it"
   printf '%d files are laid out right\n' "${#files[@]}"
   "$setup_python" scripts/check_tree.py
+  "$setup_venv/bin/ruff" format --quiet --check --cache-dir .ferry/ruff ||
+    setup_die "the layout of Python files differs; make format mends it"
   "$setup_venv/bin/ruff" check --quiet --cache-dir .ferry/ruff || setup_die "ruff found the above"
   "$setup_venv/bin/mypy" --no-error-summary || setup_die "mypy found the above"
   printf 'ruff and mypy found nothing\n'

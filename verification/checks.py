@@ -7,22 +7,20 @@ import dataclasses
 @dataclasses.dataclass(frozen=True)
 class Model:
     file: str
-    defaults: str    # the switches (see the comment at the top of the model)
-    optimise: str    # for the default checks; small ones spend most of it compiling
-    quick: dict      # name of a check: the switches that differ
+    defaults: str  # the switches (see the comment at the top of the model)
+    optimise: str  # for the default checks; small ones spend most of it compiling
+    quick: dict  # name of a check: the switches that differ
     default: dict
     all: dict
     mutations: dict  # mutation: the configuration that catches it
-    meanings: list   # the meaning of a checker's error, by part of its message
+    meanings: list  # the meaning of a checker's error, by part of its message
 
 
 RING = Model(
     file="ring.pml",
     defaults="SLOTS=2 CALLS=2 CALLS_1=CALLS BATCH=0 STOP_EARLY=0 WORKER=0 DEATH=0 LEAVE=0 PROGRESS=0",
     optimise="-O2",
-    quick={
-        "park": "",
-    },
+    quick={"park": ""},
     default={
         "park-one-slot": "SLOTS=1",
         "batch": "BATCH=2 CALLS_1=1",
@@ -142,9 +140,7 @@ PAGES = Model(
     "EVICTIONS=0 FLUSHES=0 HOST=NOWHERE CUT=NOWHERE APPEND=0 CLOSE=0 AFTER=0 FAULTS=0 RUN=0 FULL=0 SHORT=0 "
     "HANDLES=0 PARK=0 MARKS=0 FLIGHTS=0 PREFETCHES=0 AHEAD=1 RELIEFS=0 PROGRESS=0",
     optimise="-O0",
-    quick={
-        "pages-evict": "PAGES=2 WRITE=0 WRITE_2=2 READ=2 READ_2=0 EVICTIONS=2",
-    },
+    quick={"pages-evict": "PAGES=2 WRITE=0 WRITE_2=2 READ=2 READ_2=0 EVICTIONS=2"},
     default={
         "pages-peers": "WRITE=0 READ=0 PEER=1 EVICTIONS=1",
         "pages-flush": "WRITE=0 OTHER=1 FLUSHES=1 EVICTIONS=1",
@@ -333,16 +329,9 @@ SERVING = Model(
     file="serving.pml",
     defaults="CHANGES=2 PAGES=1 DEATH=0 READS=2",
     optimise="-O0",
-    quick={
-        "serving": "",
-    },
-    default={
-        "serving-pages": "PAGES=2",
-        "serving-death": "DEATH=1",
-    },
-    all={
-        "serving-more": "CHANGES=3 DEATH=1",
-    },
+    quick={"serving": ""},
+    default={"serving-pages": "PAGES=2", "serving-death": "DEATH=1"},
+    all={"serving-more": "CHANGES=3 DEATH=1"},
     mutations={
         "FILLED_BEFORE_LEASE": "serving",  # reads a page, then takes the lease
         "SERVED_WITHOUT_LEASE": "serving",  # serves a file that somebody has open for writing

@@ -21,21 +21,9 @@ project = "Ferry"
 author = copyright = "the Ferry maintainers"
 version = release = ferry.__version__
 
-extensions = [
-    "breathe",
-    "myst_parser",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
-    "sphinx_click",
-]
+extensions = ["breathe", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"]
 root_doc = "docs/site/index"
-include_patterns = [
-    "*.md",
-    "docs/**.md",
-    "docs/site/*.rst",
-    "examples/README.md",
-    "build/docs/commands/*.rst",
-]
+include_patterns = ["*.md", "docs/**.md", "docs/site/*.rst", "examples/README.md", "build/docs/commands/*.rst"]
 exclude_patterns = [".ferry", ".git", "results"]
 
 html_theme = "furo"

@@ -29,9 +29,7 @@ def main(operation: str, path: str) -> int:
     # No two values of the field are alike.
     z_index, y_index, x_index = np.ogrid[0:SIZE_Z, y:y_end, x:x_end]
     field = ((z_index * SIZE_Y + y_index) * SIZE_X + x_index).astype(np.float64)
-    view = collective.TypeMap.subarray(
-        [SIZE_Z, SIZE_Y, SIZE_X], field.shape, [0, y, x], field.itemsize
-    )
+    view = collective.TypeMap.subarray([SIZE_Z, SIZE_Y, SIZE_X], field.shape, [0, y, x], field.itemsize)
     # As many writers as the decomposition has rows, like checkpoint.cpp.
     with collective.open(comm, path, "w" if operation == "write" else "r", writers=rows) as file:
         file.set_view(0, view)

@@ -23,6 +23,4 @@ def cuda_includes() -> tuple[str, ...]:
         for library in (folder / "cccl", folder):
             if (library / "cuda" / "atomic").is_file():
                 return tuple(f"-I{each}" for each in dict.fromkeys((library, folder)))
-    raise FileNotFoundError(
-        "no cuda/atomic: set CUDA_PATH to a CUDA toolkit, or pip install nvidia-cuda-cccl"
-    )
+    raise FileNotFoundError("no cuda/atomic: set CUDA_PATH to a CUDA toolkit, or pip install nvidia-cuda-cccl")

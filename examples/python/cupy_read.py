@@ -53,9 +53,7 @@ GROUPS = BLOCKS * THREADS // 32
 
 def sum_bytes(path: str) -> int:
     """Returns the sum of a file's bytes. Raises OSError."""
-    kernel = cupy.RawKernel(
-        SOURCE, "sum_bytes", options=ferry.nvrtc_options() + cuda_includes(), backend="nvrtc"
-    )
+    kernel = cupy.RawKernel(SOURCE, "sum_bytes", options=ferry.nvrtc_options() + cuda_includes(), backend="nvrtc")
     name = cupy.asarray(numpy.frombuffer(os.fsencode(path) + b"\0", dtype=numpy.uint8))
     buffers = cupy.empty(GROUPS * PIECE_BYTES, dtype=cupy.uint8)
     total = cupy.zeros(1, dtype=cupy.uint64)

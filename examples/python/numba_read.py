@@ -62,9 +62,7 @@ BLOCKS, THREADS = 8, 32
 GROUPS = BLOCKS * THREADS
 
 ferry_open = cuda.declare_device("ferry_open", "int64(int64, int64, int64, int64)")
-ferry_pread = cuda.declare_device(
-    "ferry_pread", "int64(int64, int64, int64, int64, int64, int64)"
-)
+ferry_pread = cuda.declare_device("ferry_pread", "int64(int64, int64, int64, int64, int64, int64)")
 ferry_close = cuda.declare_device("ferry_close", "int64(int64, int64, int64)")
 
 
@@ -104,9 +102,7 @@ def make_kernel():  # noqa: ANN201  a dispatcher of Numba's, which has no public
         piece = group
         got = 1
         while got > 0:
-            got = ferry_pread(
-                context, group, file, at + group * PIECE_BYTES, PIECE_BYTES, piece * PIECE_BYTES
-            )
+            got = ferry_pread(context, group, file, at + group * PIECE_BYTES, PIECE_BYTES, piece * PIECE_BYTES)
             for i in range(got):
                 mine += buffers[group, i]
             piece += groups

@@ -58,10 +58,7 @@ TARGETS: dict[str, dict[str, Target]] = {
         "overwrite, 64 KiB: best copy / compute": ("at least", 0.85),
         "overwrite, 1 MiB: best copy / compute": ("at least", 0.85),
     },
-    "held-views": {
-        "pinned page view: mmap / hold": ("at least", 0.9),
-        "pinned page view: mmap / bare memory": None,
-    },
+    "held-views": {"pinned page view: mmap / hold": ("at least", 0.9), "pinned page view: mmap / bare memory": None},
     "new-files": {
         "new file, 4 KiB: tmpfs / compute": ("at least", 1.5),
         "new file, 4 KiB, with close: tmpfs / compute": None,

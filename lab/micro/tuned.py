@@ -61,12 +61,7 @@ READ_POINTS = grid(
         "readahead_bytes": [MIB, 8 * MIB],
     }
 )
-WRITE_POINTS = grid(
-    {
-        "host_write_bytes_min": [64 * KIB, 4 * MIB, NEVER],
-        "page_bytes": [64 * KIB, 256 * KIB],
-    }
-)
+WRITE_POINTS = grid({"host_write_bytes_min": [64 * KIB, 4 * MIB, NEVER], "page_bytes": [64 * KIB, 256 * KIB]})
 
 
 def point_of(entry: dict) -> Point:

@@ -12,15 +12,7 @@ from ferry.sizes import MIB
 from ferry_lab.render import html
 from ferry_lab.render.terminal import print_study
 from ferry_lab.results import results
-from ferry_lab.results.records import (
-    COUNTERS,
-    Document,
-    Environment,
-    MeasuredRow,
-    Repeat,
-    StorageCounters,
-    Usage,
-)
+from ferry_lab.results.records import COUNTERS, Document, Environment, MeasuredRow, Repeat, StorageCounters, Usage
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell
 from ferry_lab.run.remote_files import Place
@@ -207,9 +199,7 @@ def optimizations_places(kernel: tuple[str, ...] = KERNEL_KINDS) -> Places:
     return Places(SystemPlace("/disk"), {kind: SystemPlace(f"/{kind}") for kind in kernel})
 
 
-def optimizations_document(
-    kernel: tuple[str, ...] = KERNEL_KINDS, times: dict[str, float] | None = None
-) -> Document:
+def optimizations_document(kernel: tuple[str, ...] = KERNEL_KINDS, times: dict[str, float] | None = None) -> Document:
     """A document of the study optimizations: each way takes 1 ms for a MiB, or that many."""
     groups = make_groups(OPTIONS, optimizations_places(kernel), FILE_SIZES)
     rows = []
@@ -253,10 +243,7 @@ def network_storages_found() -> list[Storage]:
 
 
 def storages_document(
-    times: dict[str, float] | None = None,
-    raw: bool = True,
-    virtual_machine: bool = True,
-    network: bool = False,
+    times: dict[str, float] | None = None, raw: bool = True, virtual_machine: bool = True, network: bool = False
 ) -> Document:
     """A document of the study storages: each storage takes 1 ms for a MiB, or that many.
 
@@ -278,22 +265,11 @@ def storages_document(
         "file_bytes": FILE_BYTES,
         "threads": threads,
         "sizes_bytes": SWEEP_SIZES,
-        "raw": {
-            "medium": "vda",
-            "transfer_bytes": MIB,
-            "queue_depth": 8,
-            "file_bytes": 64 * MIB,
-        }
-        if raw
-        else None,
+        "raw": {"medium": "vda", "transfer_bytes": MIB, "queue_depth": 8, "file_bytes": 64 * MIB} if raw else None,
         "storages": [storage.to_json() for storage in found],
         "absent": [{"label": "NFS", "why": "no server is named"}] if network else [],
     }
     return _document(Storages(), settings, rows)
 
 
-DOCUMENTS = {
-    "placements": placements_document,
-    "optimizations": optimizations_document,
-    "storages": storages_document,
-}
+DOCUMENTS = {"placements": placements_document, "optimizations": optimizations_document, "storages": storages_document}

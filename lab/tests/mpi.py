@@ -63,10 +63,7 @@ def cell(path: Path, **changes: Any) -> Json:
 def run_plan(plan: Json, ranks: int, **options: Any) -> tuple[int, list[Json]]:
     """Runs ``ferry-bench-mpi`` on a plan: exit status and lines."""
     done = subprocess.run(
-        [
-            *(*mpiexec(), "-n", str(ranks)),
-            *(str(find_program(MPI_PROGRAM)), "--plan", "-"),
-        ],
+        [*(*mpiexec(), "-n", str(ranks)), *(str(find_program(MPI_PROGRAM)), "--plan", "-")],
         input=json.dumps({"schema": SCHEMA, "runtime": {"device": "ranks"}, **plan}),
         capture_output=True,
         text=True,
@@ -92,10 +89,7 @@ def samples_of(plan: Json, ranks: int) -> dict[str, list[Json]]:
 
 def made_up_rows(cells: list[RanksCell], time_ms: Callable[[RanksCell], float]) -> list[RanksRow]:
     """Rows whose every repeat takes the time in ``time_ms``; writes have no fsync time."""
-    return [
-        results.make_row(one, "made up", [sample(one, n, time_ms(one) * 1e6) for n in range(20)])
-        for one in cells
-    ]
+    return [results.make_row(one, "made up", [sample(one, n, time_ms(one) * 1e6) for n in range(20)]) for one in cells]
 
 
 def sample(one: RanksCell, repeat: int, time_ns: float) -> RanksRepeat:
@@ -153,8 +147,6 @@ def run_small(study: Study, folder: Path, **options: Any) -> Json:
     assert list(scratch.iterdir()) == []
     repeats = sum(len(row["repeats"]) for row in document["rows"])
     assert len((out / "results.csv").read_text().splitlines()) == repeats + 1
-    assert {path.name for path in out.iterdir()} == {
-        *("results.json", "results.csv", "report.html", "plots"),
-    }
+    assert {path.name for path in out.iterdir()} == {*("results.json", "results.csv", "report.html", "plots")}
     assert list((out / "plots").glob("*.png")) and list((out / "plots").glob("*.svg"))
     return document

@@ -12,9 +12,7 @@ import termios
 from support import TIMEOUT_S, Command
 
 
-def run_on_terminal(
-    command: Command, columns: int, *arguments: object
-) -> tuple[int, list[str]]:
+def run_on_terminal(command: Command, columns: int, *arguments: object) -> tuple[int, list[str]]:
     """Returns the exit status and the lines of standard output, a terminal."""
     environment = {k: v for k, v in command.environment.items() if k not in ("COLUMNS", "LINES")}
     ours, theirs = pty.openpty()

@@ -140,9 +140,7 @@ def load(
         return array
 
 
-def _raw_shape(
-    there_bytes: int, dtype: numpy.dtype, shape: int | Iterable[int] | None, path: Path
-) -> tuple[int, ...]:
+def _raw_shape(there_bytes: int, dtype: numpy.dtype, shape: int | Iterable[int] | None, path: Path) -> tuple[int, ...]:
     if shape is not None:
         return check_shape(shape if isinstance(shape, Iterable) else (shape,), dtype.itemsize)
     if there_bytes < 0:
@@ -203,12 +201,7 @@ def _read_header(file: Any, offset: int) -> tuple[tuple[int, ...], bool, numpy.d
 
 
 def save(
-    path: Path,
-    array: Any,
-    *,
-    raw: bool = False,
-    engine: Engine | None = None,
-    progress: Progress | None = None,
+    path: Path, array: Any, *, raw: bool = False, engine: Engine | None = None, progress: Progress | None = None
 ) -> None:
     """Writes an array as ``.npy``, or its bare bytes.
 

@@ -21,11 +21,7 @@ from ferry import __version__, flags, laboratory, rig, terminal
 from ferry.errors import FerryError, Terminated
 
 # Laid out for 80 columns on any terminal: ./ferry prints stored copies of the help.
-_CONTEXT: dict[str, Any] = {
-    "help_option_names": ["-h", "--help"],
-    "terminal_width": 80,
-    "max_content_width": 80,
-}
+_CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "terminal_width": 80, "max_content_width": 80}
 
 
 class _Commands(click.Group):
@@ -106,14 +102,10 @@ def layout_get(path: str, json_path: str | None, overwrite: bool) -> None:
     layout.get(path, json_path, overwrite)
 
 
-@layout_group.command(
-    name="set", short_help="Make a file with a layout, or give one to a directory."
-)
+@layout_group.command(name="set", short_help="Make a file with a layout, or give one to a directory.")
 @click.argument("path", metavar="PATH", type=flags.PATH_TYPE)
 @click.option("--stripe-size", type=flags.SizeType(), help="Consecutive bytes on one server.")
-@click.option(
-    "--stripe-count", type=flags.CountType(1, 1 << 20), help="Number of servers (objects)."
-)
+@click.option("--stripe-count", type=flags.CountType(1, 1 << 20), help="Number of servers (objects).")
 @click.option("--object-size", type=flags.SizeType(), help="CephFS: bytes in one object.")
 @click.option("--pool", metavar="NAME", help="The storage pool.")
 @click.option("--first-server", type=flags.CountType(0, 1 << 20), help="Lustre: the first OST.")
@@ -176,24 +168,25 @@ class _RunCommand(click.Command):
     short_help="Run a program as it is, its files served by Ferry.",
 )
 @click.argument(
-    "words", metavar="-- PROGRAM [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED,
-    shell_complete=_files,
+    "words", metavar="-- PROGRAM [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=_files
 )
 @click.option(
-    "--map", "maps", metavar="PREFIX", multiple=True, shell_complete=_folders,
+    "--map",
+    "maps",
+    metavar="PREFIX",
+    multiple=True,
+    shell_complete=_folders,
     help="Serve the files below this folder alone; repeat for more.",
 )
 @click.option(
-    "--buffer", "buffers", metavar="PATTERN[:size=BYTES][:count=N]", multiple=True,
+    "--buffer",
+    "buffers",
+    metavar="PATTERN[:size=BYTES][:count=N]",
+    multiple=True,
     help="Gather small requests to the files that match; repeat for more.",
 )
-@click.option(
-    "--cache", metavar="SIZE", type=flags.SizeType(),
-    help="ferryd's cache, if this command starts it.",
-)
-@click.option(
-    "--summary", metavar="[=FILE]", help="At the end, show what was served, or append it to FILE."
-)
+@click.option("--cache", metavar="SIZE", type=flags.SizeType(), help="ferryd's cache, if this command starts it.")
+@click.option("--summary", metavar="[=FILE]", help="At the end, show what was served, or append it to FILE.")
 @click.option("--explain", is_flag=True, help="First say what is served, and what is not and why.")
 @click.option("--or-plain", is_flag=True, help="If Ferry cannot serve it, run the program without.")
 def run_command(words: tuple[str, ...], **given: Any) -> None:
@@ -222,7 +215,11 @@ def daemon_group() -> None:
 @daemon_group.command(name="start")
 @click.option("--cache", metavar="SIZE", type=flags.SizeType(), help="The size of its cache.")
 @click.option(
-    "--idle", metavar="SECONDS", type=flags.CountType(0, 10**9), default=0, show_default=True,
+    "--idle",
+    metavar="SECONDS",
+    type=flags.CountType(0, 10**9),
+    default=0,
+    show_default=True,
     help="End after so long without a program; 0: stay.",
 )
 def daemon_start(cache: int | None, idle: int) -> None:
@@ -277,7 +274,9 @@ def rig_group() -> None:
 @click.option("--disk", is_flag=True, help="ceph: store in files instead of memory.")
 @click.option("--mount", is_flag=True, help="ceph: also mount it with ceph-fuse.")
 @click.option(
-    "--osd-mbps", metavar="N", type=click.IntRange(1, 999_999),
+    "--osd-mbps",
+    metavar="N",
+    type=click.IntRange(1, 999_999),
     help="ceph: limit each OSD to N Mbit/s each way, in its own network namespace.",
 )
 def rig_up(name: str, **given: bool | int | None) -> None:

@@ -109,9 +109,7 @@ class TypeMap:
         return cls(_collective.TypeMap.strided(count, block_bytes, stride_bytes))
 
     @classmethod
-    def subarray(
-        cls, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], element_bytes: int
-    ) -> Self:
+    def subarray(cls, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], element_bytes: int) -> Self:
         """The block of ``subsizes`` elements at ``starts`` in an array of ``sizes``, in C's order."""
         return cls(_collective.TypeMap.subarray(list(sizes), list(subsizes), list(starts), element_bytes))
 
@@ -183,13 +181,7 @@ class File:
         self.closed = False
         self._under_way: list[Transfer] = []  # keeps their buffers alive
 
-    def set_view(
-        self,
-        displacement: int,
-        view: TypeMap,
-        byte_order: str = "native",
-        element_bytes: int = 1,
-    ) -> None:
+    def set_view(self, displacement: int, view: TypeMap, byte_order: str = "native", element_bytes: int = 1) -> None:
         """Collective; sets the view: offsets count the bytes it shows, and the position becomes 0.
 
         ``byte_order`` ("native", "little" or "big") is that of the file's elements of

@@ -18,8 +18,7 @@ def run(source: str, target: str, json_path: str | None, overwrite: bool) -> Non
         flags = ["--overwrite"] if overwrite else []
         with terminal.byte_progress() as show:
             done = run_copy(
-                [*flags, source, target],
-                lambda line: show(line["phase"], line["done_bytes"], line["total_bytes"]),
+                [*flags, source, target], lambda line: show(line["phase"], line["done_bytes"], line["total_bytes"])
             )
         del done["type"]
         return {"schema": "ferry.cp/1", "from": source, "to": target, **done}

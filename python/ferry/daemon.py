@@ -125,8 +125,7 @@ def _checked(cache_bytes: int) -> int:
     available = _available_bytes()
     if cache_bytes > available:
         raise FerryError(
-            f"a cache of {format_size(cache_bytes)} does not fit into memory; "
-            f"{format_size(available)} are available"
+            f"a cache of {format_size(cache_bytes)} does not fit into memory; {format_size(available)} are available"
         )
     return cache_bytes
 

@@ -28,12 +28,7 @@ def _parse_mode(mode: str) -> tuple[int, bool, bool]:
     kind = kinds[0]
     readable, writable = update or kind == "r", update or kind != "r"
     flags = os.O_RDWR if readable and writable else os.O_WRONLY if writable else os.O_RDONLY
-    flags |= {
-        "r": 0,
-        "w": os.O_CREAT | os.O_TRUNC,
-        "a": os.O_CREAT | os.O_APPEND,
-        "x": os.O_CREAT | os.O_EXCL,
-    }[kind]
+    flags |= {"r": 0, "w": os.O_CREAT | os.O_TRUNC, "a": os.O_CREAT | os.O_APPEND, "x": os.O_CREAT | os.O_EXCL}[kind]
     return flags, readable, writable
 
 

@@ -60,9 +60,7 @@ class FerryFileSystem(Transfers, LocalFileSystem):
 
     protocol = ("ferry",)
 
-    def __init__(
-        self, engine: Engine | None = None, auto_mkdir: bool = True, **options: Any
-    ) -> None:
+    def __init__(self, engine: Engine | None = None, auto_mkdir: bool = True, **options: Any) -> None:
         """Takes the engine whose threads transfer, and fsspec's options for local files.
 
         ``auto_mkdir``: creating a file creates its folders, as zarr expects.
@@ -87,9 +85,7 @@ class FerryFileSystem(Transfers, LocalFileSystem):
         """Returns ``name`` as a URL."""
         return f"ferry://{self._strip_protocol(name)}"
 
-    def _open(
-        self, path: str, mode: str = "rb", block_size: int | None = None, **options: Any
-    ) -> Any:
+    def _open(self, path: str, mode: str = "rb", block_size: int | None = None, **options: Any) -> Any:
         name = self._strip_protocol(path)
         if self.auto_mkdir and "r" not in mode:
             self.makedirs(self._parent(name), exist_ok=True)
@@ -97,9 +93,7 @@ class FerryFileSystem(Transfers, LocalFileSystem):
             return super()._open(name, mode=mode, block_size=block_size, **options)
         return self._open_buffered(name, mode, block_size or io.DEFAULT_BUFFER_SIZE)
 
-    def cat(
-        self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any
-    ) -> Any:
+    def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any) -> Any:
         """Returns the bytes of one file, or a dict of many files' bytes, read in one call."""
         paths = self.expand_path(path, recursive=recursive)
         several = len(paths) > 1 or isinstance(path, list) or paths[0] != self._strip_protocol(path)
@@ -122,9 +116,7 @@ class FerryFileSystem(Transfers, LocalFileSystem):
         lasts = list(ends) if isinstance(ends, (list, tuple)) else [ends] * count
         plain = all(type(v) is int and v >= 0 for v in (*firsts, *lasts))
         if max_gap is not None or options or not plain or on_error != "raise":
-            ranges: list[Any] = super().cat_ranges(
-                paths, starts, ends, max_gap, on_error, **options
-            )
+            ranges: list[Any] = super().cat_ranges(paths, starts, ends, max_gap, on_error, **options)
             return ranges
         buffers = [bytearray(max(last - first, 0)) for first, last in zip(firsts, lasts, strict=True)]
         with contextlib.ExitStack() as opened:
@@ -133,7 +125,6 @@ class FerryFileSystem(Transfers, LocalFileSystem):
                 for path in dict.fromkeys(paths)
             }
             got = read_batch(
-                [(files[p], b, f) for p, b, f in zip(paths, buffers, firsts, strict=True)],
-                engine=self.engine,
+                [(files[p], b, f) for p, b, f in zip(paths, buffers, firsts, strict=True)], engine=self.engine
             )
         return [bytes(buffer[:size]) for buffer, size in zip(buffers, got, strict=True)]

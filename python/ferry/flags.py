@@ -57,9 +57,7 @@ class PathType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 
             self.fail(why, param, ctx)
         return str(value)
 
-    def shell_complete(
-        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
+    def shell_complete(self, _ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Leaves completion to the shell."""
         return [CompletionItem(incomplete, type="file")]
 
@@ -72,9 +70,7 @@ class PartType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 
 
     name = "part"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> layout.Part:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> layout.Part:
         from ferry import layout
 
         try:
@@ -84,11 +80,7 @@ class PartType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 
 
 
 JSON = click.option(
-    "--json",
-    "json_path",
-    metavar="FILE",
-    type=PATH_TYPE,
-    help="Write the results to FILE (-: standard output).",
+    "--json", "json_path", metavar="FILE", type=PATH_TYPE, help="Write the results to FILE (-: standard output)."
 )
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace files that exist.")
 

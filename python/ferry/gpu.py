@@ -75,12 +75,12 @@ def device_index(device: str) -> int | None:
     (1, 0, None)
     """
     if not isinstance(device, str):
-        raise TypeError(f"device is a str such as \"cpu\" or \"cuda:0\", not {type(device).__name__}")
+        raise TypeError(f'device is a str such as "cpu" or "cuda:0", not {type(device).__name__}')
     if device == "cpu":
         return None
     found = re.fullmatch(r"cuda(?::(\d+))?", device)
     if found is None:
-        raise ValueError(f"device {device!r}: \"cpu\", \"cuda\" or \"cuda:NUMBER\"")
+        raise ValueError(f'device {device!r}: "cpu", "cuda" or "cuda:NUMBER"')
     return int(found[1] or 0)
 
 
@@ -114,7 +114,7 @@ class GpuArray:
         """
         index = device_index(device)
         if index is None:
-            raise ValueError("a GpuArray is in the memory of a GPU: device=\"cuda:NUMBER\"")
+            raise ValueError('a GpuArray is in the memory of a GPU: device="cuda:NUMBER"')
         self.shape = tuple(shape)
         self.dtype = numpy.dtype(dtype)
         if self.dtype.hasobject:

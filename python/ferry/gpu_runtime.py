@@ -171,10 +171,7 @@ class GpuRuntime:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Closes. Raises OSError (EIO) for lost data, unless another exception is on its way."""
         if kind is None:

@@ -65,9 +65,12 @@ def _machine(facts: Json) -> Lines:
     machine, runtime = facts["machine"], facts["runtime"]
     virtual = ", in a virtual machine" if machine["virtual_machine"] else ""
     yield "machine", f"{machine['cpu_model'] or machine['architecture']}{virtual}"
-    yield "", (
-        f"{machine['kernel']}, {format_size(machine['memory_bytes'])} of memory, "
-        f"CPUs {machine['cpus_allowed']} allowed ({machine['cpus_usable']} usable)"
+    yield (
+        "",
+        (
+            f"{machine['kernel']}, {format_size(machine['memory_bytes'])} of memory, "
+            f"CPUs {machine['cpus_allowed']} allowed ({machine['cpus_usable']} usable)"
+        ),
     )
     threads = _plural(runtime["device_threads"], "thread")
     yield "device", f"{runtime['device']}: CPUs {runtime['device_cpus']}, {threads}"
@@ -79,8 +82,7 @@ def _machine(facts: Json) -> Lines:
     if facts["path"] is None:
         yield from _profile(facts)
     yield from _named(
-        "clients",
-        (f"{one['storage']}: {one['problem'] or one['library']}" for one in facts["clients"] or []),
+        "clients", (f"{one['storage']}: {one['problem'] or one['library']}" for one in facts["clients"] or [])
     )
     for note in runtime["notes"] or ["none"]:
         yield "degraded", note
@@ -123,9 +125,12 @@ def _placements(facts: Json) -> Lines:
         yield "service", f"CPUs {service['cpus']}, {_plural(service['threads'], 'thread')}"
     cache = facts["page_cache"]
     size = format_size(cache["cache_bytes"]) if cache["cache_bytes"] > 0 else "none"
-    yield "page cache", (
-        f"{size} unless a program asks for one; pages of {format_size(cache['page_bytes'])} "
-        f"({format_size(cache['page_bytes_min'])} to {format_size(cache['page_bytes_max'])})"
+    yield (
+        "page cache",
+        (
+            f"{size} unless a program asks for one; pages of {format_size(cache['page_bytes'])} "
+            f"({format_size(cache['page_bytes_min'])} to {format_size(cache['page_bytes_max'])})"
+        ),
     )
     if cache["cache_bytes"] == 0:
         yield "", "without it, every placement is host; ferry bench sizes it for its file"
@@ -166,18 +171,24 @@ def _profile(facts: Json) -> Lines:
     if others:
         yield "", f"files on {', '.join(others)} have their own settings"
     crossovers = tuning["crossovers"]
-    yield "automatic", (
-        f"{tuning['source']}: what is not in the device's cache goes to the host, "
-        f"{_from(crossovers['host_stream_read_bytes_min'])} for sequential reads, "
-        f"{_from(crossovers['host_read_bytes_min'])} for others, and writes "
-        f"{_from(crossovers['host_write_bytes_min'])}; else the calling core reads it"
+    yield (
+        "automatic",
+        (
+            f"{tuning['source']}: what is not in the device's cache goes to the host, "
+            f"{_from(crossovers['host_stream_read_bytes_min'])} for sequential reads, "
+            f"{_from(crossovers['host_read_bytes_min'])} for others, and writes "
+            f"{_from(crossovers['host_write_bytes_min'])}; else the calling core reads it"
+        ),
     )
     depth = tuning["queue_depth"]
-    yield "settings", (
-        f"pages of {format_size(tuning['page_bytes'])}, readahead up to "
-        f"{format_size(tuning['readahead_bytes'])} per stream, "
-        f"{_plural(tuning['server_threads'], 'server thread')}"
-        + (f"; keep {depth} calls in flight" if depth is not None else "")
+    yield (
+        "settings",
+        (
+            f"pages of {format_size(tuning['page_bytes'])}, readahead up to "
+            f"{format_size(tuning['readahead_bytes'])} per stream, "
+            f"{_plural(tuning['server_threads'], 'server thread')}"
+            + (f"; keep {depth} calls in flight" if depth is not None else "")
+        ),
     )
 
 

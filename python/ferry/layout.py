@@ -35,12 +35,7 @@ _SETTINGS = {
 }
 
 # A part's settings besides its end: the name in --part, and in a request to ``ferry-layout``.
-_PART_SETTINGS = {
-    "size": "stripe_bytes",
-    "count": "stripe_count",
-    "first": "first_server",
-    "pool": "pool",
-}
+_PART_SETTINGS = {"size": "stripe_bytes", "count": "stripe_count", "first": "first_server", "pool": "pool"}
 
 
 @dataclass
@@ -78,8 +73,7 @@ def part_of(text: str) -> Part:
             part.overstripe = True
         elif name not in _PART_SETTINGS or not value:
             raise ValueError(
-                f"'{setting}' says nothing about a part; write size=, count=, first=, pool= or "
-                "overstripe after its end"
+                f"'{setting}' says nothing about a part; write size=, count=, first=, pool= or overstripe after its end"
             )
         elif name == "size":
             part.stripe_bytes = parse_size(value)

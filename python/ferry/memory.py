@@ -32,8 +32,7 @@ def as_buffer(array: Any, writable: bool, gpu_too: bool = False) -> Any:
         if not isinstance(array, numpy.ndarray) and (view := view_of(array, writable)) is not None:
             if not gpu_too:
                 raise NotImplementedError(
-                    "this array is in the memory of a GPU, and this call takes the host's only; "
-                    "copy it there first"
+                    "this array is in the memory of a GPU, and this call takes the host's only; copy it there first"
                 )
             return view
     found = _as_numpy(array, writable)
@@ -111,9 +110,7 @@ def _torch_bytes(torch: Any, tensor: Any, writable: bool) -> Any:
     """The same memory as a tensor of bytes, which all protocols can show."""
     if tensor.layout != torch.strided or not tensor.is_contiguous():
         advice = (
-            "read into a new one, then copy it there: tensor.copy_(new)"
-            if writable
-            else "call .contiguous() first"
+            "read into a new one, then copy it there: tensor.copy_(new)" if writable else "call .contiguous() first"
         )
         raise ValueError(f"the tensor is not contiguous; {advice}")
     if tensor.is_conj() or tensor.is_neg():

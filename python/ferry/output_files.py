@@ -30,10 +30,7 @@ def check_output(path: str | None, overwrite: bool) -> None:
 
 
 def report(
-    json_path: str | None,
-    overwrite: bool,
-    answer: Callable[[], Json],
-    show: Callable[[Console, Json], None],
+    json_path: str | None, overwrite: bool, answer: Callable[[], Json], show: Callable[[Console, Json], None]
 ) -> Json:
     """Returns a command's answer, after ``show`` printed it and the JSON file was written.
 

@@ -26,9 +26,7 @@ class RemoteFileSystem(Transfers, AbstractFileSystem):
     settings: ClassVar[tuple[str, ...]] = ()
     separator: ClassVar[str] = ":"
 
-    def __init__(
-        self, engine: Engine | None = None, auto_mkdir: bool = True, **options: Any
-    ) -> None:
+    def __init__(self, engine: Engine | None = None, auto_mkdir: bool = True, **options: Any) -> None:
         """Takes the engine whose threads transfer, the settings of a URI, and fsspec's options.
 
         ``auto_mkdir``: creating a file creates its folders, as zarr expects.
@@ -68,9 +66,7 @@ class RemoteFileSystem(Transfers, AbstractFileSystem):
         name = self._strip_protocol(path).replace("%", "%25").replace("?", "%3F")
         return f"{self.protocol}{self.separator}{name}{self._query}"
 
-    def _open(
-        self, path: str, mode: str = "rb", block_size: int | str | None = None, **_: Any
-    ) -> Any:
+    def _open(self, path: str, mode: str = "rb", block_size: int | str | None = None, **_: Any) -> Any:
         # Each refill is a round trip to a server, so pieces are larger than for local files.
         size = block_size if isinstance(block_size, int) else self.blocksize
         try:

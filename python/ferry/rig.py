@@ -36,9 +36,7 @@ def folder() -> Path:
 def uris_up() -> list[str]:
     """Returns the URIs of running rigs; none outside a checkout."""
     try:
-        answer = subprocess.run(
-            [str(_program()), "status"], capture_output=True, text=True, check=False
-        ).stdout
+        answer = subprocess.run([str(_program()), "status"], capture_output=True, text=True, check=False).stdout
     except (FerryError, OSError):
         return []
     lines = (line.split() for line in answer.splitlines())

@@ -79,8 +79,7 @@ def _additions(options: RunOptions, environment: dict[str, str]) -> dict[str, st
     library = str(find_library(LIBRARY))
     if re.search(r"[\s:]", library):
         raise FerryError(
-            f"{library} has a space or a colon in its path, which LD_PRELOAD does not take; "
-            "install Ferry elsewhere"
+            f"{library} has a space or a colon in its path, which LD_PRELOAD does not take; install Ferry elsewhere"
         )
     found, started = daemon.ensure(options.cache, IDLE_S)
     if options.explain:

@@ -136,9 +136,7 @@ def load_safetensors(
     return {entry.name: make(entry, place) for place in places for entry in place.entries}
 
 
-def _files_of(
-    path: Path | Iterable[Path], engine: Engine
-) -> Iterator[tuple[Path, frozenset[str]]]:
+def _files_of(path: Path | Iterable[Path], engine: Engine) -> Iterator[tuple[Path, frozenset[str]]]:
     """The files, each with the tensor names that an index gives for it."""
     for one in [path] if isinstance(path, (str, bytes, os.PathLike)) else path:
         if os.fsdecode(one).endswith(".index.json"):
@@ -247,8 +245,7 @@ def _check_names(layouts: list[tuple[list[TensorEntry], int, int]], files: list[
         for entry in entries:
             if entry.name in seen:
                 raise ValueError(
-                    f"tensor {entry.name!r} is in {os.fsdecode(seen[entry.name].name)} and in "
-                    f"{os.fsdecode(file.name)}"
+                    f"tensor {entry.name!r} is in {os.fsdecode(seen[entry.name].name)} and in {os.fsdecode(file.name)}"
                 )
             seen[entry.name] = file
 
@@ -296,10 +293,10 @@ class _Place:
 def _maker(device: str, framework: str | None) -> Callable[[TensorEntry, _Place], Any]:
     if device_index(device) is None:
         makers = {None: _numpy_array, "numpy": _numpy_array, "torch": _torch_tensor}
-        names = "\"numpy\" or \"torch\""
+        names = '"numpy" or "torch"'
     else:
         makers = {None: _gpu_array, "cupy": _cupy_array, "torch": _torch_gpu_tensor}
-        names = "for a GPU \"cupy\" or \"torch\""
+        names = 'for a GPU "cupy" or "torch"'
     if framework not in makers:
         raise ValueError(f"framework {framework!r}: {names}")
     if framework is not None:
@@ -323,9 +320,7 @@ def _numpy_array(entry: TensorEntry, place: _Place) -> numpy.ndarray:
 
 
 def _gpu_array(entry: TensorEntry, place: _Place) -> GpuArray:
-    return GpuArray(
-        entry.shape, _dtype(entry), place.device, memory=place.memory, offset=place.begins[entry.name]
-    )
+    return GpuArray(entry.shape, _dtype(entry), place.device, memory=place.memory, offset=place.begins[entry.name])
 
 
 def _cupy_array(entry: TensorEntry, place: _Place) -> Any:

@@ -38,9 +38,7 @@ _WIDTH_ELSEWHERE = 110
 
 # Control characters, colours, bidirectional overrides, and bytes of a name that are not UTF-8. Line
 # feeds and tabs are harmless.
-_UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
@@ -74,9 +72,7 @@ def output_console() -> Console:
     if sys.stdout.isatty():
         width, height = shutil.get_terminal_size()
     # Both are set: rich uses 80 columns for every "dumb" terminal.
-    return _Console(
-        file=sys.stdout, width=width, height=height, highlight=False, markup=False, emoji=False
-    )
+    return _Console(file=sys.stdout, width=width, height=height, highlight=False, markup=False, emoji=False)
 
 
 def say(message: str) -> None:
@@ -179,9 +175,7 @@ class BlockTable:
         table = _empty_table(title)
         for index in indexes:
             justify: Literal["left", "right"] = "left" if index < self._left else "right"
-            table.add_column(
-                self._columns[index], justify=justify, overflow="fold", width=widths[index]
-            )
+            table.add_column(self._columns[index], justify=justify, overflow="fold", width=widths[index])
         for row in self._rows:
             table.add_row(*(row[index] for index in indexes))
         return table
@@ -196,12 +190,7 @@ def _shrink(widths: list[int], indexes: Sequence[int], room: int) -> None:
 
 def _empty_table(title: str | None) -> Table:
     return Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
     )
 
 

@@ -168,9 +168,7 @@ def _native_parts(parts: Iterable[Part]) -> list[_NativePart]:
         raise TypeError("a part is a tuple of a file of ferry.open, a buffer and an offset") from None
 
 
-def _run_batch(
-    parts: Iterable[Part], engine: Engine | None, progress: Progress | None, writing: bool
-) -> list[int]:
+def _run_batch(parts: Iterable[Part], engine: Engine | None, progress: Progress | None, writing: bool) -> list[int]:
     used, native = choose(engine), _native_parts(parts)
     if progress is not None:
         started: Future[list[int]] = Future(used, native, writing=writing, single=False)
@@ -182,9 +180,7 @@ def _run_batch(
     return results
 
 
-def read_batch(
-    parts: Iterable[Part], engine: Engine | None = None, *, progress: Progress | None = None
-) -> list[int]:
+def read_batch(parts: Iterable[Part], engine: Engine | None = None, *, progress: Progress | None = None) -> list[int]:
     """Reads many ranges, of one file or of many, in one call.
 
     Args:
@@ -205,9 +201,7 @@ def read_batch(
     return _run_batch(parts, engine, progress, writing=False)
 
 
-def write_batch(
-    parts: Iterable[Part], engine: Engine | None = None, *, progress: Progress | None = None
-) -> list[int]:
+def write_batch(parts: Iterable[Part], engine: Engine | None = None, *, progress: Progress | None = None) -> list[int]:
     """Writes many ranges in one call, like ``read_batch``. Ranges must not overlap."""
     return _run_batch(parts, engine, progress, writing=True)
 
@@ -249,7 +243,5 @@ def read_files(paths: Iterable[Path], engine: Engine | None = None) -> list[memo
     names = [encoded(path) for path in paths]
     contents, failures = choose(engine).native.read_files(names)
     if failures:
-        raise TransferError(
-            [Failure(index, os.fsdecode(names[index]), 0, 0, error) for index, error in failures]
-        )
+        raise TransferError([Failure(index, os.fsdecode(names[index]), 0, 0, error) for index, error in failures])
     return cast("list[memoryview]", contents)

@@ -33,13 +33,7 @@ class Command:
         self.scratch = scratch
         self.mark = f"FERRY_TEST_MARK={uuid.uuid4()}"
         name, value = self.mark.split("=")
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": SOURCES,
-            "TMPDIR": str(scratch),
-            "COLUMNS": "80",
-            name: value,
-        }
+        self.environment = {**os.environ, "PYTHONPATH": SOURCES, "TMPDIR": str(scratch), "COLUMNS": "80", name: value}
 
     def arguments(self, *arguments: object) -> list[str]:
         return [sys.executable, "-P", "-m", "ferry", *map(str, arguments)]
@@ -50,11 +44,7 @@ class Command:
         options.setdefault("cwd", self.scratch)
         options.setdefault("timeout", TIMEOUT_S)
         return subprocess.run(
-            self.arguments(*arguments),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            **options,
+            self.arguments(*arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True, **options
         )
 
     def succeeds(self, *arguments: object, **options: Any) -> str:
@@ -188,8 +178,6 @@ def path(tmp_path: Path, data: bytes) -> Path:
 def data(tmp_path: Path) -> Path:
     """A file of 2 MiB with the pattern of seed 5."""
     path = tmp_path / "data"
-    status, _ = run_bench(
-        {"cells": [cell(path, operation="write", total_bytes=2 << 20, keep=True, seed=5)]}
-    )
+    status, _ = run_bench({"cells": [cell(path, operation="write", total_bytes=2 << 20, keep=True, seed=5)]})
     assert status == 0
     return path

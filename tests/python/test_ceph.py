@@ -14,9 +14,7 @@ from file_system_checks import CHECKS
 
 SERVER = os.environ.get("FERRY_TEST_CEPH", "")
 MOUNTED = Path(os.environ.get("FERRY_TEST_CEPH_DIRECTORY", "/nonexistent"))
-needs_cluster = pytest.mark.skipif(
-    not SERVER, reason="absent: no Ceph cluster; ./test --stage storages starts one"
-)
+needs_cluster = pytest.mark.skipif(not SERVER, reason="absent: no Ceph cluster; ./test --stage storages starts one")
 
 
 def uri(name: str) -> str:
@@ -53,26 +51,19 @@ def test_info_says_what_is_wrong_with_a_uri(command: Command, settings: str) -> 
         (["get"], "Missing argument"),
     ],
 )
-def test_layout_refuses_wrong_arguments(
-    command: Command, arguments: list[str], words: str
-) -> None:
+def test_layout_refuses_wrong_arguments(command: Command, arguments: list[str], words: str) -> None:
     command.fails("layout", *arguments, says=words, status=2)
 
 
 def test_a_storage_without_layouts_says_so(command: Command, scratch: Path) -> None:
-    says = (
-        "is not on a storage whose striping Ferry can set; ceph:, pvfs2: and mounted CephFS or Lustre "
-        "have layouts\n"
-    )
+    says = "is not on a storage whose striping Ferry can set; ceph:, pvfs2: and mounted CephFS or Lustre have layouts\n"
     for arguments in (["get", str(scratch)], ["set", "new", "--stripe-count", "2"]):
         command.fails("layout", *arguments, says=says)
     assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize(("name", "option"), [("nfs", "--disk"), ("ceph", "--memory")])
-def test_rig_up_takes_the_options_of_that_rig_only(
-    command: Command, name: str, option: str
-) -> None:
+def test_rig_up_takes_the_options_of_that_rig_only(command: Command, name: str, option: str) -> None:
     command.fails("rig", "up", name, option, says=f"rig up {name} takes no {option}", status=2)
 
 

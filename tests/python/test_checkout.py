@@ -35,9 +35,7 @@ def write_stage(checkout: Path, command: str) -> None:
 
 
 def run(checkout: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["./test", "--stage", "unit"], cwd=checkout, capture_output=True, text=True, timeout=60
-    )
+    return subprocess.run(["./test", "--stage", "unit"], cwd=checkout, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT / "python"), "LD_LIBRARY_PATH": ":".join(search)}
 
 
-def run(
-    ranks: int, environment: dict[str, str], *command: object
-) -> subprocess.CompletedProcess[str]:
+def run(ranks: int, environment: dict[str, str], *command: object) -> subprocess.CompletedProcess[str]:
     """Runs a program with this many ranks."""
     return subprocess.run(
         [str(MPIEXEC), "-n", str(ranks), *map(str, command)],
@@ -95,11 +93,16 @@ def test_without_mpi4py_it_says_what_to_do(
 
 
 def test_unknown_schemes_are_no_missing_files(environment: dict[str, str], tmp_path: Path) -> None:
-    passes(2, environment, tmp_path, """
+    passes(
+        2,
+        environment,
+        tmp_path,
+        """
 error = outcome(lambda: collective.open(comm, "s3://bucket/key", "w"))
 assert isinstance(error, ValueError), repr(error)
 assert str(error).startswith("'s3://bucket/key' names no storage that Ferry knows"), error
-""")
+""",
+    )
 
 
 def test_checkpoints_of_both_languages_are_the_same(environment: dict[str, str], tmp_path: Path) -> None:

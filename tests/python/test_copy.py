@@ -317,9 +317,7 @@ def test_a_file_that_cannot_be_completed_in_place(command: Command, scratch: Pat
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_copy_in_place_names_the_file(
-    command: Command, scratch: Path, number: signal.Signals
-) -> None:
+def test_an_interrupted_copy_in_place_names_the_file(command: Command, scratch: Path, number: signal.Signals) -> None:
     target = scratch / "to"
     target.write_bytes(b"old")
     (scratch / "hard").hardlink_to(target)

@@ -325,9 +325,7 @@ def test_files_are_not_copied(opener: Opener, path: Path) -> None:
         file.note = "files have attributes"
 
 
-@pytest.mark.parametrize(
-    ("mode", "then"), [("rb", "rb"), ("w", "rb+"), ("a", "ab"), ("x+", "rb+"), ("r+", "rb+")]
-)
+@pytest.mark.parametrize(("mode", "then"), [("rb", "rb"), ("w", "rb+"), ("a", "ab"), ("x+", "rb+"), ("r+", "rb+")])
 def test_what_to_send_instead_of_a_file_is_said(tmp_path: Path, mode: str, then: str) -> None:
     path = tmp_path / "it's"
     if "x" not in mode:

@@ -58,9 +58,7 @@ def test_what_a_file_system_does(tmp_path: Path) -> None:
 
 def test_zarr_through_it(tmp_path: Path) -> None:
     data = numpy.random.default_rng(1).standard_normal((500, 300))
-    array = zarr.create_array(
-        f"ferry://{tmp_path}/a.zarr", shape=data.shape, chunks=(100, 100), dtype=data.dtype
-    )
+    array = zarr.create_array(f"ferry://{tmp_path}/a.zarr", shape=data.shape, chunks=(100, 100), dtype=data.dtype)
     array[:] = data
     again = zarr.open_array(f"ferry://{tmp_path}/a.zarr", mode="r")
     numpy.testing.assert_array_equal(again[:], data)

@@ -76,9 +76,7 @@ if __name__ == "__main__":
 def test_a_pool_of_workers_answers(tmp_path: Path, path: Path, method: str) -> None:
     program = tmp_path / "program.py"  # spawned workers read it again
     program.write_text(POOL_PROGRAM)
-    done = subprocess.run(
-        [sys.executable, program, path, method], capture_output=True, text=True, timeout=TIMEOUT_S
-    )
+    done = subprocess.run([sys.executable, program, path, method], capture_output=True, text=True, timeout=TIMEOUT_S)
     assert (done.returncode, done.stdout, done.stderr) == (0, "answered\n", "")
 
 

@@ -109,11 +109,7 @@ def test_devices_that_cannot_be(tmp_path: Path, device: str) -> None:
             "p2p",
             "bulk copies by GPUDirect Storage where a transfer bypasses the page cache; cuFile works with the kernel's",
         ),
-        (
-            MOCK,
-            "compatibility",
-            "bulk copies by pinned staging; no GPUDirect: cuFile runs in compatibility mode only",
-        ),
+        (MOCK, "compatibility", "bulk copies by pinned staging; no GPUDirect: cuFile runs in compatibility mode only"),
         ("libno-such-cuda.so", None, "GPU none: libno-such-cuda.so cannot be loaded"),
     ],
 )

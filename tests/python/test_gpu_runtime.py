@@ -147,9 +147,7 @@ def test_the_headers_are_found() -> None:
             assert Path(option[2:]).is_dir()
 
 
-def test_an_installed_package_has_its_own_headers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_package_has_its_own_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "site" / "ferry"
     headers = package / "include" / "ferry"
     headers.mkdir(parents=True)

@@ -84,10 +84,7 @@ def test_info_says_what_to_install(command: Command, scratch: Path) -> None:
         (scratch / name).write_bytes(b"not a library")
     environment = {**command.environment, "LD_LIBRARY_PATH": str(scratch)}
     text = " ".join(command.succeeds("info", env=environment).split())
-    for storage, library, package in (
-        ("nfs", "libnfs.so.13", "libnfs13"),
-        ("ceph", "libcephfs.so.2", "libcephfs2"),
-    ):
+    for storage, library, package in (("nfs", "libnfs.so.13", "libnfs13"), ("ceph", "libcephfs.so.2", "libcephfs2")):
         assert f"{storage}: {library} cannot be loaded; install the Debian package {package}" in text
 
 

@@ -12,10 +12,7 @@ OTHERS = [
     *sorted(page for page in ROOT.glob("*.md") if page.name != "README.md"),
     *sorted(page for room in ("examples", "lab", "python") for page in (ROOT / room).rglob("*.md")),
 ]
-ROOMS = set(
-    "cmake docs examples include lab python rigs scripts src tests "
-    "verification".split()
-)
+ROOMS = set("cmake docs examples include lab python rigs scripts src tests verification".split())
 TEXT = set(".c .cmake .cpp .cu .f90 .hpp .in .json .md .pml .py .sh .toml .txt".split())
 LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 
@@ -72,10 +69,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 def test_dead_links_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A `page`\n\n[here](#a-page) [not](#nowhere) [gone](gone.md) `[code](c)`\n")
-    assert dead_links_of(page) == [
-        "line 3: #nowhere: no such heading",
-        "line 3: gone.md: no such file",
-    ]
+    assert dead_links_of(page) == ["line 3: #nowhere: no such heading", "line 3: gone.md: no such file"]
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

@@ -14,8 +14,7 @@ from ferry import programs
 MOCKS = Path(programs.find_program("ferry-layout")).parent / "mocks"
 MOCK = MOCKS / "liblustreapi.so.1"
 pytestmark = pytest.mark.skipif(
-    not MOCK.exists(),
-    reason="absent: the mock of liblustreapi; ./test --stage storages builds and uses it",
+    not MOCK.exists(), reason="absent: the mock of liblustreapi; ./test --stage storages builds and uses it"
 )
 
 
@@ -141,9 +140,7 @@ def test_a_pool_that_is_not_there_is_one_line(mock: Command, scratch: Path) -> N
 
 
 @pytest.mark.parametrize("read", [1, 2, 3])
-def test_a_file_whose_layout_cannot_be_read_is_removed(
-    mock: Command, scratch: Path, read: int
-) -> None:
+def test_a_file_whose_layout_cannot_be_read_is_removed(mock: Command, scratch: Path, read: int) -> None:
     mock.environment["FERRY_MOCK_LUSTRE_FAILS"] = str(read)
     mock.fails("layout", "set", scratch / "f", "--stripe-count", "2", says="Input/output error")
     assert list(scratch.iterdir()) == []
@@ -189,9 +186,7 @@ def test_composite_layouts_are_made(mock: Command, scratch: Path) -> None:
     assert "reduced" not in whole
 
 
-@pytest.mark.parametrize(
-    "parts", [["8m", "4m", "end"], ["4m", "8m"], ["100k", "end"], ["3m,size=2m", "end"]]
-)
+@pytest.mark.parametrize("parts", [["8m", "4m", "end"], ["4m", "8m"], ["100k", "end"], ["3m,size=2m", "end"]])
 def test_parts_that_cannot_be_are_refused(mock: Command, scratch: Path, parts: list[str]) -> None:
     why = "parts follow each other to the end of the file"
     mock.fails("layout", "set", scratch / "f", *options(*parts), says=why)
@@ -199,9 +194,7 @@ def test_parts_that_cannot_be_are_refused(mock: Command, scratch: Path, parts: l
 
 
 @pytest.mark.parametrize("part", ["", "4x", "4m,count=many", "4m,count=0", "4m,size", "end,colour=red"])
-def test_parts_that_say_nothing_are_wrong_arguments(
-    mock: Command, scratch: Path, part: str
-) -> None:
+def test_parts_that_say_nothing_are_wrong_arguments(mock: Command, scratch: Path, part: str) -> None:
     mock.fails("layout", "set", scratch / "f", *options(part), says="--part", status=2)
     assert list(scratch.iterdir()) == []
 

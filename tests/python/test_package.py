@@ -27,9 +27,7 @@ def alone(command: Command) -> Command:
 
 @pytest.mark.parametrize("name", laboratory.NAMES)
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["some", "thing"]])
-def test_a_command_of_the_laboratory_says_how_to_get_it(
-    alone: Command, name: str, arguments: list[str]
-) -> None:
+def test_a_command_of_the_laboratory_says_how_to_get_it(alone: Command, name: str, arguments: list[str]) -> None:
     said = alone.fails(name, *arguments, says="pip install 'ferry-io[lab]'", status=2)
     assert said.startswith(f"ferry: ferry {name} ")
 
@@ -64,9 +62,7 @@ def test_the_version(command: Command) -> None:
         (["bench", "--help"], {"numpy", "matplotlib", "ferry_lab.studies", "ferry_lab.tune"}),
     ],
 )
-def test_a_command_imports_what_it_uses(
-    command: Command, arguments: list[str], unused: set[str]
-) -> None:
+def test_a_command_imports_what_it_uses(command: Command, arguments: list[str], unused: set[str]) -> None:
     program = "import sys; from ferry.cli import main; main(sys.argv[1:]); print(*sys.modules)"
     done = run_python(program, *arguments, **command.environment)
     assert done.returncode == 0, done.stderr

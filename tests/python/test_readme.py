@@ -42,9 +42,7 @@ def test_the_device_program_prints_the_file(tmp_path: Path) -> None:
     assert done.stdout == text.read_text()
 
 
-def test_the_python_program_reads_what_is_there(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_python_program_reads_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shards = {f"part-{i}.safetensors": {f"tensor{i}": numpy.arange(i + 3.0)} for i in range(3)}
     for name, tensors in shards.items():
         safetensors.numpy.save_file(tensors, tmp_path / name)

@@ -81,9 +81,7 @@ def test_arrays_and_explanations(folder: None) -> None:
     numpy.testing.assert_array_equal(ferry.load(uri("array.npy")), array)
     explained = ferry.explain(uri("array.npy"))
     assert (explained["storage"], explained["resident_bytes"]) == ("nfs", None)
-    assert [bytes(one) for one in ferry.read_files([uri("array.npy")])] == [
-        (SERVED / "array.npy").read_bytes()
-    ]
+    assert [bytes(one) for one in ferry.read_files([uri("array.npy")])] == [(SERVED / "array.npy").read_bytes()]
 
 
 @needs_server

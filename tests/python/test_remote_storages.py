@@ -14,9 +14,7 @@ from support import Command, copy_there_and_back
 
 SERVER = os.environ.get("FERRY_TEST_NFS", "")
 SERVED = Path(os.environ.get("FERRY_TEST_NFS_DIRECTORY", "/nonexistent"))
-needs_server = pytest.mark.skipif(
-    not SERVER, reason="absent: no NFS server; ./test --stage storages starts one"
-)
+needs_server = pytest.mark.skipif(not SERVER, reason="absent: no NFS server; ./test --stage storages starts one")
 RIG = Path(__file__).resolve().parents[2] / "rigs" / "rig"
 
 
@@ -89,8 +87,7 @@ def test_a_rig_that_is_up_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [(["up", "moon"], "no rig"), (["up"], "takes a name"), (["jump", "nfs"], "no command")],
+    ("arguments", "words"), [(["up", "moon"], "no rig"), (["up"], "takes a name"), (["jump", "nfs"], "no command")]
 )
 def test_the_rig_refuses_what_it_does_not_know(arguments: list[str], words: str) -> None:
     done = subprocess.run([RIG, *arguments], capture_output=True, text=True, check=False)

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.skipif(
-    not os.environ.get("FERRY_TEST_RIG"),
-    reason="absent: rigs are not to be started; ./test --stage storages does",
+    not os.environ.get("FERRY_TEST_RIG"), reason="absent: rigs are not to be started; ./test --stage storages does"
 )
 ROOT = Path(__file__).resolve().parents[2]
 MBPS = 400
@@ -32,8 +31,7 @@ class Rig:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.folder / "rigs" / "rig", *words], capture_output=True, text=True, timeout=120,
-            check=False,
+            [self.folder / "rigs" / "rig", *words], capture_output=True, text=True, timeout=120, check=False
         )
 
     def process(self, name: str) -> int:

@@ -291,9 +291,7 @@ def test_a_program_of_another_c_library_runs_plain(built: Built, scratch: Path) 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="absent: root, who can make programs of other users")
 @pytest.mark.parametrize(("mode", "says"), [(0o4755, "(setuid)"), (0o2755, "(setgid)")])
-def test_a_program_with_others_rights_runs_plain(
-    built: Built, scratch: Path, mode: int, says: str
-) -> None:
+def test_a_program_with_others_rights_runs_plain(built: Built, scratch: Path, mode: int, says: str) -> None:
     shutil.copy("/usr/bin/printenv", scratch / "program")
     os.chown(scratch / "program", 65534, 65534)
     (scratch / "program").chmod(mode)
@@ -416,9 +414,7 @@ def test_a_path_that_cannot_be_preloaded_is_said(built: Built, tmp_path: Path) -
     built.command.fails("run", "--", "true", says="has a space or a colon in its path")
 
 
-def test_a_ferryd_that_does_not_get_ready_is_ended(
-    built: Built, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ferryd_that_does_not_get_ready_is_ended(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     built.behaves("never ready")
     for name, value in built.command.environment.items():
         monkeypatch.setenv(name, value)
@@ -513,9 +509,7 @@ def test_starting_watching_and_stopping(built: Built) -> None:
     assert "already serves" in succeeds("daemon", "start")
     rows = dict(line.split(maxsplit=1) for line in succeeds("daemon", "status").splitlines())
     assert rows["socket"] == str(built.socket)
-    assert (rows["process"], rows["cache"], rows["cached"], rows["hits"]) == (
-        *(str(process), "64 MiB", "4 KiB", "5"),
-    )
+    assert (rows["process"], rows["cache"], rows["cached"], rows["hits"]) == (*(str(process), "64 MiB", "4 KiB", "5"),)
     document = built.command.json("daemon", "status")
     assert document["schema"] == "ferry.daemon/1"
     assert (document["pid"], document["hits"], document["breaks"]) == (process, 5, 7)
@@ -534,9 +528,7 @@ def test_starting_watching_and_stopping(built: Built) -> None:
         ({"FERRY_RUN_SOCKET": "", "XDG_RUNTIME_DIR": "me"}, f"/tmp/ferry-{os.getuid()}/ferryd.sock"),
     ],
 )
-def test_where_the_socket_is(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], place: str
-) -> None:
+def test_where_the_socket_is(monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], place: str) -> None:
     for name, value in changes.items():
         monkeypatch.setenv(name, value)
     assert daemon.socket_path() == place
@@ -575,9 +567,7 @@ def test_the_script_of_the_checkout_keeps_the_environment(built: Built, tmp_path
     found = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
     the_shells = {"_", "SHLVL", "PWD", "OLDPWD"}
     assert {name: value for name, value in found.items() if name not in the_shells} == {
-        name: value
-        for name, value in (built.command.environment | ours).items()
-        if name not in the_shells
+        name: value for name, value in (built.command.environment | ours).items() if name not in the_shells
     }
     done = built.plain(checkout / "ferry", "run", "printf", "%s\\n", "--help")
     assert (done.returncode, done.stdout) == (0, "--help\n")

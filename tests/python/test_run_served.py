@@ -323,8 +323,7 @@ def test_a_leftover_socket_is_replaced(node: Node) -> None:
 def test_programs_that_start_at_once_share_one_ferryd(node: Node) -> None:
     words = node.command.arguments("run", "--cache", "32m", "--", "true")
     all_of_them = [
-        subprocess.Popen(words, env=node.command.environment, stderr=subprocess.PIPE, text=True)
-        for _ in range(4)
+        subprocess.Popen(words, env=node.command.environment, stderr=subprocess.PIPE, text=True) for _ in range(4)
     ]
     assert [one.communicate(timeout=TIMEOUT_S)[1] for one in all_of_them] == [""] * 4
     assert [one.returncode for one in all_of_them] == [0] * 4

@@ -46,6 +46,4 @@ def test_shown_sizes(size_bytes: int, text: str) -> None:
 
 
 def test_largest_power_of_two() -> None:
-    assert [largest_power_of_two(n) for n in (1, 2, 3, 4, 5, 1023, 1024)] == [
-        *(1, 2, 2, 4, 4, 512, 1024)
-    ]
+    assert [largest_power_of_two(n) for n in (1, 2, 3, 4, 5, 1023, 1024)] == [*(1, 2, 2, 4, 4, 512, 1024)]

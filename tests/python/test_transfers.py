@@ -213,9 +213,7 @@ def test_a_full_disk_is_an_error() -> None:
 def test_futures_work_with_concurrent_futures(path: Path, data: bytes) -> None:
     with ferry.open(path) as file:
         targets = [bytearray(100_000) for _ in range(20)]
-        futures = {
-            file.read_at_async(target, i * 100_000): i for i, target in enumerate(targets)
-        }
+        futures = {file.read_at_async(target, i * 100_000): i for i, target in enumerate(targets)}
         for future in concurrent.futures.as_completed(futures, timeout=60):
             i = futures[future]
             assert future.result() == 100_000

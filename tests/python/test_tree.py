@@ -55,17 +55,12 @@ SHARED = [
 AGAINST = [
     (UPWARDS, 'src/base/futex.cpp:2: "server/loop.hpp": src/base does not use src/server'),
     (
-        {
-            "src/bulk/worker.cpp": "#include <ferry/runtime.hpp>\n",
-            "include/ferry/runtime.hpp": "#include <string>\n",
-        },
+        {"src/bulk/worker.cpp": "#include <ferry/runtime.hpp>\n", "include/ferry/runtime.hpp": "#include <string>\n"},
         'src/bulk/worker.cpp:1: "ferry/runtime.hpp": src/bulk does not use src/runtime',
     ),
     (
         {
-            "src/server/loop.cpp": (
-                '#include "storage/nfs/rpc.hpp"\n#include "storage/storage.hpp"\n'
-            ),
+            "src/server/loop.cpp": ('#include "storage/nfs/rpc.hpp"\n#include "storage/storage.hpp"\n'),
             "src/storage/nfs/rpc.hpp": "",
             "src/storage/storage.hpp": "",
         },
@@ -94,9 +89,7 @@ AGAINST = [
 
 
 @pytest.mark.parametrize(("files", "line"), AGAINST, ids=[line for _, line in AGAINST])
-def test_a_use_against_the_arrows(
-    check: ModuleType, tmp_path: Path, files: dict[str, str], line: str
-) -> None:
+def test_a_use_against_the_arrows(check: ModuleType, tmp_path: Path, files: dict[str, str], line: str) -> None:
     tree = make_tree(check, tmp_path, **FUTEX, **files)
     assert list(check.arrows(tree, {})) == [line]
 
@@ -140,9 +133,7 @@ def test_a_public_header_belongs_to_its_room(check: ModuleType, tmp_path: Path) 
 
 
 def test_sizes(check: ModuleType, tmp_path: Path) -> None:
-    tree = make_tree(
-        check, tmp_path, **{"docs/small": "x" * (512 << 10), "docs/large": "x" * ((512 << 10) + 1)}
-    )
+    tree = make_tree(check, tmp_path, **{"docs/small": "x" * (512 << 10), "docs/large": "x" * ((512 << 10) + 1)})
     (line,) = check.sizes(tree)
     assert line.startswith("docs/large: 512 KiB; a tracked file may have 512 KiB.")
 
@@ -153,9 +144,7 @@ def test_a_source_outside_every_room(check: ModuleType, tmp_path: Path) -> None:
     assert "src/base: a room without files; take it out of ARROWS" in check.rooms(tree)
 
 
-def test_arrows_in_a_circle(
-    check: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arrows_in_a_circle(check: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "ARROWS", {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
     assert check.way_back("a") == ["a", "b", "c", "a"]
     assert check.way_back("d") is None
@@ -190,7 +179,5 @@ def test_the_list_is_that_of_git(check: ModuleType, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("files", "wrong"), SHARED)
-def test_types_that_share_a_name(
-    check: ModuleType, tmp_path: Path, files: dict[str, str], wrong: list[str]
-) -> None:
+def test_types_that_share_a_name(check: ModuleType, tmp_path: Path, files: dict[str, str], wrong: list[str]) -> None:
     assert list(check.names(make_tree(check, tmp_path, **files))) == wrong

@@ -59,9 +59,7 @@ def test_a_file_that_shrinks_meanwhile(shrinking: Path, data: bytes, route: str)
             assert not target[SIZE:].any()
 
 
-def test_a_model_that_shrinks_after_its_header_was_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_shrinks_after_its_header_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.safetensors"
     safetensors.numpy.save_file({"x": numpy.arange(1_000_000, dtype=numpy.int64)}, path)
     really = safetensors_files.read_layout

@@ -10,11 +10,7 @@ from ferry import flags
 from ferry_lab.commands import bench_flags
 
 
-@click.command(
-    name="bench",
-    cls=bench_flags.BenchCommand,
-    short_help="Measure one file, with IOR's flags and columns.",
-)
+@click.command(name="bench", cls=bench_flags.BenchCommand, short_help="Measure one file, with IOR's flags and columns.")
 @bench_flags.PATH
 @flags.with_options(bench_flags.OPTIONS)
 @flags.OVERWRITE

@@ -105,12 +105,7 @@ OPTIONS = (
         help="I/O interface: Ferry's calls, pread and pwrite, mmap, or a plain io_uring loop.",
     ),
     click.option(
-        "-b",
-        "--block-size",
-        type=SizeType(),
-        default="16m",
-        show_default=True,
-        help="Contiguous bytes per thread.",
+        "-b", "--block-size", type=SizeType(), default="16m", show_default=True, help="Contiguous bytes per thread."
     ),
     click.option(
         "-t",
@@ -129,42 +124,25 @@ OPTIONS = (
         help="Blocks per thread; in a shared file, each segment holds one block of every thread.",
     ),
     click.option(
-        "-i",
-        "--repetitions",
-        type=CountType(1, 100_000),
-        default=5,
-        show_default=True,
-        help="Number of repeats.",
+        "-i", "--repetitions", type=CountType(1, 100_000), default=5, show_default=True, help="Number of repeats."
     ),
-    click.option(
-        "-o", "--test-file", metavar="PATH", type=PATH_TYPE, help="Another way to give PATH."
-    ),
+    click.option("-o", "--test-file", metavar="PATH", type=PATH_TYPE, help="Another way to give PATH."),
     click.option("-w", "--write", is_flag=True, help="Write a new file."),
     click.option("-r", "--read", is_flag=True, help="Read. Without -w and -r: write, then read."),
     click.option(
-        "-F",
-        "--file-per-thread",
-        is_flag=True,
-        help="One file per thread: PATH.00000000, PATH.00000001, ...",
+        "-F", "--file-per-thread", is_flag=True, help="One file per thread: PATH.00000000, PATH.00000001, ..."
     ),
-    click.option(
-        "-C", "--reorder", is_flag=True, help="Each thread reads the next thread's data."
-    ),
+    click.option("-C", "--reorder", is_flag=True, help="Each thread reads the next thread's data."),
     click.option(
         "-Z",
         "--reorder-random",
         is_flag=True,
         help="Each thread reads a random thread's data, drawn anew for each repeat.",
     ),
-    click.option(
-        "-z", "--random", is_flag=True, help="Offsets in random order instead of sequential."
-    ),
+    click.option("-z", "--random", is_flag=True, help="Offsets in random order instead of sequential."),
     click.option("-e", "--fsync", is_flag=True, help="fsync after writing, timed separately."),
     click.option(
-        "-g",
-        "--barriers",
-        is_flag=True,
-        help="Threads wait for each other between open, transfers and close.",
+        "-g", "--barriers", is_flag=True, help="Threads wait for each other between open, transfers and close."
     ),
     click.option(
         "-D",
@@ -174,17 +152,13 @@ OPTIONS = (
         help="Start no transfers after this time in a repeat; finished ones count.",
     ),
     click.option(
-        "-W",
-        "--check-write",
-        is_flag=True,
-        help="Also read back through the same interface after each write.",
+        "-W", "--check-write", is_flag=True, help="Also read back through the same interface after each write."
     ),
     click.option(
         "-R",
         "--check-read",
         is_flag=True,
-        help="Verify every transfer while reading, inside the timing; ferry bench must have written "
-        "PATH.",
+        help="Verify every transfer while reading, inside the timing; ferry bench must have written PATH.",
     ),
     click.option("-k", "--keep-file", is_flag=True, help="Keep the written file."),
     click.option(
@@ -207,12 +181,9 @@ OPTIONS = (
     click.option(
         "--cache-size",
         type=SizeType(),
-        help="Size of the device's page cache (1.25 times the file, from 64m to a quarter of the "
-        "memory).",
+        help="Size of the device's page cache (1.25 times the file, from 64m to a quarter of the memory).",
     ),
-    click.option(
-        "--page-size", type=SizeType(), help="Page size of that cache: a power of two, 4k to 2m (64k)."
-    ),
+    click.option("--page-size", type=SizeType(), help="Page size of that cache: a power of two, 4k to 2m (64k)."),
     click.option(
         "--service-threads",
         type=CountType(0, 4096),
@@ -238,9 +209,7 @@ OPTIONS = (
         help="How the I/O server calls the kernel.",
     ),
     click.option("--direct", is_flag=True, help="Bypass the kernel's page cache (O_DIRECT)."),
-    click.option(
-        "--cold", is_flag=True, help="Drop the file from the kernel's page cache before each read."
-    ),
+    click.option("--cold", is_flag=True, help="Drop the file from the kernel's page cache before each read."),
 )
 
 
@@ -248,9 +217,7 @@ def read_options(json_path: str | None, overwrite: bool, given: dict[str, Any]) 
     """Returns the options. Raises UsageError for flags that exclude each other."""
     path, named = given["path"], given["test_file"]
     if (path is None) == (named is None):
-        raise click.UsageError(
-            "Missing PATH" if path is None else "PATH and -o both name the file; give one"
-        )
+        raise click.UsageError("Missing PATH" if path is None else "PATH and -o both name the file; give one")
     neither = not given["write"] and not given["read"]
     from ferry_lab.run.bench import BenchOptions
 
@@ -354,9 +321,7 @@ def _check_interface(options: BenchOptions) -> None:
             "a URI is reached by -a ferry, in any placement"
         )
     if is_uri(options.path) and options.direct:
-        raise click.UsageError(
-            "--direct is for mounted file systems; no kernel's page cache holds a file of a URI"
-        )
+        raise click.UsageError("--direct is for mounted file systems; no kernel's page cache holds a file of a URI")
     if options.direct and options.interface == "mmap":
         raise click.UsageError("--direct is not for interface mmap")
     if options.direct and options.transfer_bytes % _SECTOR_BYTES != 0:
@@ -398,15 +363,10 @@ def _check_cache(options: BenchOptions, given: Sequence[str]) -> None:
         raise click.UsageError("--service-threads needs --placement service or automatic")
     page_bytes, cache_bytes = options.runtime.page_bytes, options.runtime.cache_bytes
     if page_bytes & (page_bytes - 1) or not 4 * sizes.KIB <= page_bytes <= 2 * sizes.MIB:
-        raise click.UsageError(
-            f"--page-size {sizes.format_size(page_bytes)} is no power of two from 4 KiB to 2 MiB"
-        )
+        raise click.UsageError(f"--page-size {sizes.format_size(page_bytes)} is no power of two from 4 KiB to 2 MiB")
     if 0 < cache_bytes < page_bytes:
         raise click.UsageError(
-            f"--cache-size {sizes.format_size(cache_bytes)} is less than a page of "
-            f"{sizes.format_size(page_bytes)}"
+            f"--cache-size {sizes.format_size(cache_bytes)} is less than a page of {sizes.format_size(page_bytes)}"
         )
     if options.warm and options.cold:
-        raise click.UsageError(
-            "--warm and --cold exclude each other: filling the device's cache fills the host's, too"
-        )
+        raise click.UsageError("--warm and --cold exclude each other: filling the device's cache fills the host's, too")

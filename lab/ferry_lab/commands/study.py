@@ -16,22 +16,11 @@ from ferry_lab.studies import SIMULATED, STUDIES, find_study
 @click.command(name="study", short_help="Answer a question with a fixed matrix of measurements.")
 @click.argument("name", metavar="NAME", type=click.Choice([*STUDIES]))
 @click.option(
-    "--dir",
-    "folder",
-    metavar="DIR",
-    type=flags.PATH_TYPE,
-    help="Folder for scratch files ($TMPDIR or /tmp).",
+    "--dir", "folder", metavar="DIR", type=flags.PATH_TYPE, help="Folder for scratch files ($TMPDIR or /tmp)."
 )
+@click.option("--file", metavar="FILE", type=flags.PATH_TYPE, help="Measure reads of FILE, which is never changed.")
 @click.option(
-    "--file",
-    metavar="FILE",
-    type=flags.PATH_TYPE,
-    help="Measure reads of FILE, which is never changed.",
-)
-@click.option(
-    "--storage",
-    metavar="URI",
-    help="Also measure a storage that is not mounted: ceph:/path, nfs://server/path.",
+    "--storage", metavar="URI", help="Also measure a storage that is not mounted: ceph:/path, nfs://server/path."
 )
 @click.option("--quick", is_flag=True, help="Measure fewer points and fewer repeats.")
 @click.option(
@@ -41,13 +30,15 @@ from ferry_lab.studies import SIMULATED, STUDIES, find_study
 )
 @click.option(
     "--out",
-    metavar="DIR", type=flags.PATH_TYPE,
+    metavar="DIR",
+    type=flags.PATH_TYPE,
     help="Write the results to DIR, from which an interrupted study continues.",
 )
 @click.option("--simulate", is_flag=True, help="Run a model of a cluster instead of measuring.")
 @click.option(
     "--cluster",
-    metavar="FILE", type=flags.PATH_TYPE,
+    metavar="FILE",
+    type=flags.PATH_TYPE,
     help="With --simulate: the cluster as TOML (the Cray XT3 of Fahey 2007).",
 )
 @flags.OVERWRITE
@@ -96,9 +87,7 @@ def command(name: str, **given: Any) -> None:
     if given["storage"] is not None and not chosen.takes_storage:
         raise click.UsageError(f"--storage is not for the study {name}; --dir says where to measure")
     if given["storage"] is not None and not is_uri(given["storage"]):
-        raise click.UsageError(
-            why_no_uri(given["storage"]) or f"{given['storage']} is no URI; --dir is for folders"
-        )
+        raise click.UsageError(why_no_uri(given["storage"]) or f"{given['storage']} is no URI; --dir is for folders")
     if given["file"] is not None and given["folder"] is not None:
         raise click.UsageError("--dir is for scratch files; with --file nothing is written")
     study.run(
@@ -123,10 +112,7 @@ def _simulate(name: str, given: dict[str, Any]) -> None:
         raise click.UsageError(f"--simulate and --cluster are for the study {SIMULATED}")
     if not given["simulate"]:
         raise click.UsageError("--cluster is for the model of a cluster; add --simulate")
-    for key, flag in (
-        *(("folder", "--dir"), ("file", "--file"), ("repeats", "--repeats")),
-        ("storage", "--storage"),
-    ):
+    for key, flag in (*(("folder", "--dir"), ("file", "--file"), ("repeats", "--repeats")), ("storage", "--storage")):
         if given[key] is not None:
             raise click.UsageError(f"{flag} is for measuring, and --simulate measures nothing")
     from ferry_lab.studies import writers_simulate

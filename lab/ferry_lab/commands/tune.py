@@ -10,11 +10,7 @@ from ferry_lab.tune.limits import BUDGET_S, BUDGET_S_MIN, RANKS_MAX
 
 @click.command(name="tune", short_help="Find the fastest settings here; write the profile.")
 @click.option(
-    "--dir",
-    "folder",
-    metavar="DIR",
-    type=flags.PATH_TYPE,
-    help="A folder on the storage to tune (the current folder).",
+    "--dir", "folder", metavar="DIR", type=flags.PATH_TYPE, help="A folder on the storage to tune (the current folder)."
 )
 @click.option(
     "--budget",
@@ -33,19 +29,15 @@ from ferry_lab.tune.limits import BUDGET_S, BUDGET_S_MIN, RANKS_MAX
 )
 @click.option(
     "--out",
-    metavar="FILE", type=flags.PATH_TYPE,
+    metavar="FILE",
+    type=flags.PATH_TYPE,
     help="Write the profile to FILE ($FERRY_PROFILE, or ferry/profile.toml in your configuration "
     "folder, where the library finds it).",
 )
 @flags.OVERWRITE
 @flags.JSON
 def command(
-    folder: str | None,
-    budget_s: int,
-    ranks: int | None,
-    out: str | None,
-    overwrite: bool,
-    json_path: str | None,
+    folder: str | None, budget_s: int, ranks: int | None, out: str | None, overwrite: bool, json_path: str | None
 ) -> None:
     """Find the fastest settings on this machine and write the profile that the library reads.
 

@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ferry_lab.importers.imported import NotUnderstood, make_row
-from ferry_lab.results.records import (
-    ImportedCallers,
-    ImportedRepeat,
-    ImportedRow,
-    Latencies,
-    Operation,
-    Source,
-)
+from ferry_lab.results.records import ImportedCallers, ImportedRepeat, ImportedRow, Latencies, Operation, Source
 
 Json = dict[str, Any]
 
@@ -94,10 +87,7 @@ def _latency(moved: Sequence[Json]) -> Latencies | None:
     if len(moved) > 1 or found["N"] == 0 or not percentiles.keys() >= set(wanted.values()):
         return None
     return Latencies(
-        **{name: percentiles[key] for name, key in wanted.items()},
-        max=found["max"],
-        samples=found["N"],
-        one_call_in=1,
+        **{name: percentiles[key] for name, key in wanted.items()}, max=found["max"], samples=found["N"], one_call_in=1
     )
 
 
@@ -111,7 +101,5 @@ def _callers(jobs: Sequence[Json], operation: Operation) -> ImportedCallers | No
         return round(sum(job[kind] / 100 * job["job_runtime"] for job in jobs) * _NS_PER_MS)
 
     return ImportedCallers(
-        user_cpu_ns=cpu_ns("usr_cpu"),
-        system_cpu_ns=cpu_ns("sys_cpu"),
-        context_switches=sum(job["ctx"] for job in jobs),
+        user_cpu_ns=cpu_ns("usr_cpu"), system_cpu_ns=cpu_ns("sys_cpu"), context_switches=sum(job["ctx"] for job in jobs)
     )

@@ -26,9 +26,7 @@ def read_rows(document: Json, file: str) -> list[ImportedRow]:
     return rows
 
 
-def _row(
-    document: Json, test: Json, operation: Operation, found: list[Json], file: str
-) -> ImportedRow:
+def _row(document: Json, test: Json, operation: Operation, found: list[Json], file: str) -> ImportedRow:
     asked = test["Parameters"]
     command = str(document["Command line"])
     threads = int(test["Options"]["tasks"])

@@ -14,12 +14,7 @@ class NotUnderstood(Exception):
 
 
 def make_row(
-    source: Source,
-    repeats: Sequence[ImportedRepeat],
-    *,
-    operation: Operation,
-    synced: bool,
-    **facts: Any,
+    source: Source, repeats: Sequence[ImportedRepeat], *, operation: Operation, synced: bool, **facts: Any
 ) -> ImportedRow:
     """Returns the row; ``facts`` are its other fields: the settings of the tool."""
     return ImportedRow(

@@ -16,15 +16,7 @@ from ferry.sizes import format_size
 from ferry_lab.importers import import_fio, import_ior
 from ferry_lab.importers.imported import NotUnderstood
 from ferry_lab.results import results
-from ferry_lab.results.records import (
-    SCHEMA,
-    ImportedRow,
-    Metrics,
-    RanksMetrics,
-    RanksRow,
-    Row,
-    read_document,
-)
+from ferry_lab.results.records import SCHEMA, ImportedRow, Metrics, RanksMetrics, RanksRow, Row, read_document
 from ferry_lab.run.measuring import Measurement
 
 Json = dict[str, Any]
@@ -137,9 +129,7 @@ def _merge(rows: Sequence[Row]) -> list[Row]:
 
 
 def _join(row: Row, more: Row) -> Row:
-    repeats = [
-        replace(sample, repeat=number) for number, sample in enumerate(row.repeats + more.repeats)
-    ]
+    repeats = [replace(sample, repeat=number) for number, sample in enumerate(row.repeats + more.repeats)]
     joined = replace(row, repeats=repeats, metrics=_metrics(row, repeats))
     if row.cache_state != more.cache_state:
         joined.cache_state = "unverified"

@@ -7,18 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ferry_lab.render.plot_style import looks
-from ferry_lab.render.plots import (
-    GRID,
-    INK,
-    MUTED,
-    SURFACE,
-    Layout,
-    Margins,
-    Plot,
-    Tips,
-    make_panels,
-    plain_axis,
-)
+from ferry_lab.render.plots import GRID, INK, MUTED, SURFACE, Layout, Margins, Plot, Tips, make_panels, plain_axis
 from ferry_lab.results.records import Summary
 
 if TYPE_CHECKING:
@@ -82,9 +71,7 @@ class Bars(Plot):
     def draw(self, layout: Layout, tips: Tips) -> Figure:
         """Returns the drawing."""
         columns = min(self.columns, len(self.panels)) if layout == "wide" else 1
-        rows = [
-            self.panels[start : start + columns] for start in range(0, len(self.panels), columns)
-        ]
+        rows = [self.panels[start : start + columns] for start in range(0, len(self.panels), columns)]
         heights = [_BAR * max(len(panel.bars) for panel in row) for row in rows]
         longest = max(len(bar.text) for panel in self.panels for bar in panel.bars)
         margins = Margins(left=self.label_width, right=_GAP + _LETTER * longest, bottom=14)
@@ -165,14 +152,4 @@ class Bars(Plot):
             fontsize=11.5,
             annotation_clip=False,
         )
-        axes.barh(
-            row,
-            axes.get_xlim()[1],
-            1.0,
-            0,
-            color=colour,
-            alpha=0,
-            linewidth=0,
-            zorder=5,
-            gid=tips.add(bar.tip),
-        )
+        axes.barh(row, axes.get_xlim()[1], 1.0, 0, color=colour, alpha=0, linewidth=0, zorder=5, gid=tips.add(bar.tip))

@@ -46,9 +46,7 @@ class Series:
     high: Sequence[float]
 
     @classmethod
-    def of(
-        cls, name: str, label: str, x: Sequence[float], summaries: Sequence[Summary]
-    ) -> Series:
+    def of(cls, name: str, label: str, x: Sequence[float], summaries: Sequence[Summary]) -> Series:
         """Returns a line of medians and their bounds; ``summaries`` are of the rows' metrics."""
         return cls(
             *(name, label, x, [one.median for one in summaries]),
@@ -56,11 +54,8 @@ class Series:
             [one.median_high_95 for one in summaries],
         )
 
-
     @classmethod
-    def of_rows(
-        cls, name: str, label: str, rows: Sequence[Row], axis: str, metric: str
-    ) -> Series:
+    def of_rows(cls, name: str, label: str, rows: Sequence[Row], axis: str, metric: str) -> Series:
         """Returns that of a metric of rows along one of their axes."""
         return cls.of(name, label, [int(row.axes[axis]) for row in rows], [row.metric(metric) for row in rows])
 
@@ -141,9 +136,7 @@ class Curves(Plot):
     def _draw_line(self, axes: Axes, line: Series, look: Look, tips: Tips) -> None:
         if len(line.x) == 1:  # a band of one point would not be seen
             axes.vlines(line.x, line.low, line.high, color=look.light, alpha=0.4, zorder=2)
-        axes.fill_between(
-            line.x, line.low, line.high, color=look.light, alpha=0.14, linewidth=0, zorder=2
-        )
+        axes.fill_between(line.x, line.low, line.high, color=look.light, alpha=0.14, linewidth=0, zorder=2)
         axes.plot(
             line.x,
             line.y,
@@ -245,9 +238,7 @@ def _label_ends(axes: Axes, series: Sequence[Series], look_of: dict[str, Look]) 
         across = [(place - box.x0) / box.width for place in (x + 5, box.x1 + _LABEL_GAP)]
         up = [to_data.transform((0, place))[1] for place in (y, height)]
         where = axes.get_yaxis_transform()
-        axes.plot(
-            across, up, color=colour, linewidth=0.8, alpha=0.5, transform=where, clip_on=False
-        )
+        axes.plot(across, up, color=colour, linewidth=0.8, alpha=0.5, transform=where, clip_on=False)
         axes.annotate(
             line.label,
             (across[1], up[1]),

@@ -56,8 +56,7 @@ class Finding:
             return self._verdicts()
         both, verdicts = f"{self.subject} and {self.baseline}", self._verdicts(named=True)
         crossings = " and ".join(
-            f"between {self._bounds_at(last)} and {self._bounds_at(first)}"
-            for last, first in self.crossings()
+            f"between {self._bounds_at(last)} and {self._bounds_at(first)}" for last, first in self.crossings()
         )
         if crossings:
             return f"{both} cross {crossings}: {verdicts}"
@@ -98,8 +97,7 @@ class Finding:
         """Returns a clause for each verdict, with its places; ``named``: see _verdict."""
         verdicts = dict.fromkeys(point.finding for point in self._ordered())
         return "; ".join(
-            self._verdict([p for p in self.points if p.finding == v], self._where(v), named)
-            for v in verdicts
+            self._verdict([p for p in self.points if p.finding == v], self._where(v), named) for v in verdicts
         )
 
     def _verdict(self, points: Sequence[Comparison], where: str = "", named: bool = False) -> str:
@@ -167,9 +165,7 @@ class Findings:
             noise = largest_noise([point for one in unclear for point in one.points])
             axis = unclear[0].axis
             where = "" if axis is None or axis.words else " at any size"
-            clauses.append(
-                f"no difference measured{where} between {', nor between '.join(pairs)} ({noise})"
-            )
+            clauses.append(f"no difference measured{where} between {', nor between '.join(pairs)} ({noise})")
         if clauses and all(one.axis is None for one in measured):
             return ["; ".join(clauses)]
         return clauses

@@ -61,8 +61,7 @@ def _html(
         document=document,
         notes=[*runtime_notes(document), *document.notes],
         drawings={
-            name: {layout: Markup(text) for layout, text in rendered.page.items()}
-            for name, rendered in drawn.items()
+            name: {layout: Markup(text) for layout, text in rendered.page.items()} for name, rendered in drawn.items()
         },
         plots=PLOTS,
         colours=css_variables(),
@@ -77,8 +76,7 @@ def _clauses(findings: Findings, answer: Answer) -> list[str]:
     """Returns what was found, as sentences under a heading; names of ways keep their first letter."""
     names = [word.name for word in answer.words]
     return [
-        f"{clause if clause.split()[0] in names else clause[0].upper() + clause[1:]}."
-        for clause in findings.clauses()
+        f"{clause if clause.split()[0] in names else clause[0].upper() + clause[1:]}." for clause in findings.clauses()
     ]
 
 
@@ -101,9 +99,7 @@ def _facts(document: Document | Simulation) -> str:
             f"{began:%Y-%m-%d %H:%M}",
             f"{kind}, each point {times} times, {_duration((ended - began).total_seconds())}",
             f"{machine.cpu_model or machine.architecture}, {machine.cpus_usable} CPUs",
-            *dict.fromkeys(
-                map(str, document.environment.file_systems)
-            ),
+            *dict.fromkeys(map(str, document.environment.file_systems)),
             *([settings["storage"]] if settings.get("storage") else []),
         ]
     )
@@ -119,16 +115,10 @@ def _environment(document: Document | Simulation) -> list[tuple[str, list[str]]]
     environment = document.environment
     machine, versions = environment.machine, environment.versions
     known = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in versions.items() if v is not None)
-    always = [
-        ("Versions", [known]),
-        ("Times", [f"{document.started} to {document.finished}"]),
-    ]
+    always = [("Versions", [known]), ("Times", [f"{document.started} to {document.finished}"])]
     if isinstance(document, Simulation):
         return always
-    storages = [
-        f"{one.storage} by {one.engine}: {'; '.join(one.facts)}"
-        for one in environment.storages or []
-    ]
+    storages = [f"{one.storage} by {one.engine}: {'; '.join(one.facts)}" for one in environment.storages or []]
     virtual = ", a virtual machine" if machine.virtual_machine else ""
     governor = machine.cpu_governor or "unknown"
     return [
@@ -136,10 +126,8 @@ def _environment(document: Document | Simulation) -> list[tuple[str, list[str]]]
             "Machine",
             [
                 f"{machine.cpu_model or 'unknown CPU'} ({machine.architecture}){virtual}",
-                f"CPUs {machine.cpus_allowed} ({machine.cpus_usable} usable), "
-                f"governor: {governor}",
-                f"{format_size(machine.memory_bytes)} of memory, pages of "
-                f"{format_size(machine.page_bytes)}",
+                f"CPUs {machine.cpus_allowed} ({machine.cpus_usable} usable), governor: {governor}",
+                f"{format_size(machine.memory_bytes)} of memory, pages of {format_size(machine.page_bytes)}",
             ],
         ),
         ("Kernel", [machine.kernel]),
@@ -167,10 +155,7 @@ def _runtime(runtime: RuntimeInForce) -> str:
     cache = runtime.page_cache
     what = "no page cache in the device"
     if cache is not None:
-        what = (
-            f"page cache of {format_size(cache.cache_bytes)} in the device, pages of "
-            f"{format_size(cache.page_bytes)}"
-        )
+        what = f"page cache of {format_size(cache.cache_bytes)} in the device, pages of {format_size(cache.page_bytes)}"
     shared = ", oversubscribed" if runtime.oversubscribed else ""
     where = f"CPUs {runtime.device_cpus}" if runtime.device == "cpu" else runtime.device
     return (

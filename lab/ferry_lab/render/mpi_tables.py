@@ -12,14 +12,12 @@ from ferry_lab.render.study_text import format_bandwidth
 from ferry_lab.render.tables import Table
 from ferry_lab.results.records import RanksRow, Summary
 
-COUNTED_HEADS = [
-    *("CPU ms", "switches", "requests", "messages", "moved MiB"),
-    *("CPU ms*", "switches*", "net MiB*"),
-]
+COUNTED_HEADS = [*("CPU ms", "switches", "requests", "messages", "moved MiB"), *("CPU ms*", "switches*", "net MiB*")]
 
 
 def counted_cells(row: RanksRow) -> list[str]:
     """Returns medians of what does not depend on how fast the machine is, or less so."""
+
     def whole(name: str) -> str:
         return f"{row.metric(name).median:,.0f}"
 
@@ -60,11 +58,7 @@ def split_cells(row: RanksRow) -> list[str]:
     if ratio is None:
         return ["not reported"] * len(SPLIT_HEADS)
     names = ("communication_mean", "pack_mean", "file_mean", "file_maximum")
-    return [
-        *(f"{row.metric(f'{name}_ns').median / 1e6:.1f}" for name in names),
-        f"{call_ms(row):.1f}",
-        f"{ratio:.2f}",
-    ]
+    return [*(f"{row.metric(f'{name}_ns').median / 1e6:.1f}" for name in names), f"{call_ms(row):.1f}", f"{ratio:.2f}"]
 
 
 def call_ms(row: RanksRow) -> float:

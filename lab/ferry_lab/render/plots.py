@@ -158,7 +158,5 @@ def spread_labels(positions: list[float], least: float) -> list[float]:
                 break
             centre = (low * below + high * above) / (below + above)
             clusters[-2:] = [(centre, below + above)]
-    placed = [
-        centre + (i - (count - 1) / 2) * least for centre, count in clusters for i in range(count)
-    ]
+    placed = [centre + (i - (count - 1) / 2) * least for centre, count in clusters for i in range(count)]
     return [placed[order.index(i)] for i in range(len(positions))]

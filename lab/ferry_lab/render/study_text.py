@@ -28,10 +28,7 @@ def describe_run(document: Document | Simulation) -> str:
     places += [storage] if storage else []
     where = f"{head} on {' and '.join(places)}"
     for runtime in document.environment.runtimes[:1]:
-        where += (
-            f": device CPUs {runtime.device_cpus}, server CPUs {runtime.server_cpus}, "
-            f"{runtime.storage_engine}"
-        )
+        where += f": device CPUs {runtime.device_cpus}, server CPUs {runtime.server_cpus}, {runtime.storage_engine}"
     return where
 
 

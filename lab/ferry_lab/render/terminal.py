@@ -16,9 +16,7 @@ from ferry_lab.results.simulation import Simulation
 _WIDTH = 100  # text is not wider than tables are
 
 
-def print_study(
-    console: Console, document: Document | Simulation, answer: Answer, sections: Sequence[Section]
-) -> None:
+def print_study(console: Console, document: Document | Simulation, answer: Answer, sections: Sequence[Section]) -> None:
     """Prints everything but the figures."""
     print_answer(console, answer)
     print_wrapped(console, describe_run(document))

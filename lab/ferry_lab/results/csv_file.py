@@ -24,10 +24,7 @@ from ferry_lab.results.records import (
 )
 from ferry_lab.results.results import TIMES, bandwidth_mib_per_s
 
-_RATES = (
-    *("bandwidth_mib_per_s", "bandwidth_with_sync_mib_per_s"),
-    "bandwidth_open_to_close_mib_per_s",
-)
+_RATES = (*("bandwidth_mib_per_s", "bandwidth_with_sync_mib_per_s"), "bandwidth_open_to_close_mib_per_s")
 
 
 @dataclass(frozen=True)
@@ -43,9 +40,7 @@ class _Columns:
         named = (f"axis_{name}" for name in axes)
         return [*self.facts, *named, "storage", *self.numbers, *_RATES, *nested]
 
-    def line(
-        self, row: Row, sample: Repeat, axes: Iterable[str], environment: Environment
-    ) -> list[Any]:
+    def line(self, row: Row, sample: Repeat, axes: Iterable[str], environment: Environment) -> list[Any]:
         """Returns that of one repeat."""
         facts = [getattr(row, name) for name in self.facts]
         return [
@@ -54,11 +49,7 @@ class _Columns:
             storage_of(row.path, environment),
             *(getattr(sample, name) for name in self.numbers),
             *(round(bandwidth_mib_per_s(sample.bytes, TIMES[name](sample)), 3) for name in _RATES),
-            *(
-                getattr(_at(sample, path), name, None)
-                for _, path, kind in self.nested
-                for name in _names(kind)
-            ),
+            *(getattr(_at(sample, path), name, None) for _, path, kind in self.nested for name in _names(kind)),
         ]
 
 
@@ -111,9 +102,7 @@ def storage_of(path: str, environment: Environment) -> str:
     if is_uri(path):
         return path.partition(":")[0]
     inside = [
-        system
-        for system in environment.file_systems
-        if f"{path}/".startswith(f"{system.mount_point.rstrip('/')}/")
+        system for system in environment.file_systems if f"{path}/".startswith(f"{system.mount_point.rstrip('/')}/")
     ]
     if not inside:
         return file_systems.UNKNOWN

@@ -36,10 +36,7 @@ DeviceCacheState = Annotated[
 ]
 Axes = Annotated[
     dict[str, str | int],
-    about(
-        "what tells the row from the others of its study, by axis; empty in other documents and in "
-        "older ones"
-    ),
+    about("what tells the row from the others of its study, by axis; empty in other documents and in older ones"),
 ]
 RepeatNumber = Annotated[Count, about("number of the repeat, from 0")]
 Segments = Annotated[Positive, about("in a shared file each has a block of every thread")]
@@ -121,14 +118,10 @@ class RuntimeInForce(Record):
     storage_engine: str
     service: Annotated[
         ServiceCpus | None,
-        about(
-            "The device's cores set aside for placement service; null where the runtime does not "
-            "tell."
-        ),
+        about("The device's cores set aside for placement service; null where the runtime does not tell."),
     ]
     automatic_source: Annotated[
-        str | None,
-        about("what placement automatic decides from; null where the runtime does not tell"),
+        str | None, about("what placement automatic decides from; null where the runtime does not tell")
     ]
     notes: list[str]
     page_cache: Annotated[PageCache | None, about("In the device's memory; null: there is none.")]
@@ -149,8 +142,7 @@ class Environment(Record):
         ),
     ]
     storages: Annotated[
-        list[RemoteStorage] | UnsetType,
-        about("of URIs that were measured: which storage, and how it is reached"),
+        list[RemoteStorage] | UnsetType, about("of URIs that were measured: which storage, and how it is reached")
     ] = UNSET
 
 
@@ -178,15 +170,9 @@ class Usage(Record):
 class StorageCounters(Record):
     """The kernel's counters over the same time; null where it does not tell."""
 
-    process_read_bytes: Annotated[
-        Count | None, about("what this process made the storage read (/proc/self/io)")
-    ]
-    process_write_bytes: Annotated[
-        Count | None, about("what it dirtied in the kernel's page cache or wrote past it")
-    ]
-    device_read_bytes: Annotated[
-        Count | None, about("what the file system's block device read, for anybody")
-    ]
+    process_read_bytes: Annotated[Count | None, about("what this process made the storage read (/proc/self/io)")]
+    process_write_bytes: Annotated[Count | None, about("what it dirtied in the kernel's page cache or wrote past it")]
+    device_read_bytes: Annotated[Count | None, about("what the file system's block device read, for anybody")]
     device_write_bytes: Annotated[Count | None, about("what it wrote, for anybody")]
     network_read_bytes: Annotated[
         Count | UnsetType | None,
@@ -223,32 +209,20 @@ class Repeat(Record):
     elapsed_ns: Annotated[Count, about("first open begins to last close ends")]
     bytes: Count
     operations: Annotated[Count, about("calls that moved data")]
-    deadline_reached: Annotated[
-        bool, about("before everything was moved: bytes and operations are less")
-    ]
+    deadline_reached: Annotated[bool, about("before everything was moved: bytes and operations are less")]
     open_ns: Count
-    io_ns: Annotated[
-        Count, about("stream: all transfers; iterative and once: time inside the calls")
-    ]
+    io_ns: Annotated[Count, about("stream: all transfers; iterative and once: time inside the calls")]
     flush_ns: Annotated[
         Count,
-        about(
-            "handing what the device's page cache held back to the host's kernel; 0 where no flush "
-            "was asked for"
-        ),
+        about("handing what the device's page cache held back to the host's kernel; 0 where no flush was asked for"),
     ]
     sync_ns: Annotated[Count, about("fsync (mmap: msync), after the flush where there is one")]
     close_ns: Count
-    compute_ns: Annotated[
-        int | None, about("iterative and once: time in the loop outside the calls; else null")
-    ]
+    compute_ns: Annotated[int | None, about("iterative and once: time in the loop outside the calls; else null")]
     first_done_ns: Annotated[Count, about("when the first thread was done, since transfers began")]
     last_done_ns: Count
     latency_ns: Latencies | None
-    callers: Annotated[
-        Usage,
-        about("The device threads together, from before the first open to after the last close."),
-    ]
+    callers: Annotated[Usage, about("The device threads together, from before the first open to after the last close.")]
     server: Annotated[
         Usage,
         about(
@@ -258,18 +232,14 @@ class Repeat(Record):
     ]
     storage: StorageCounters
     cache_state: Annotated[
-        CacheState,
-        about("of the file in the host's page cache before the timed region; null for writes"),
+        CacheState, about("of the file in the host's page cache before the timed region; null for writes")
     ]
     device_cache_state: DeviceCacheState
     verified: Annotated[bool, Meta(extra_json_schema={"const": True})]
     pattern_seed: Annotated[int | None, about("of what was written; null for reads")]
     counters: Annotated[
         dict[str, Count],
-        Meta(
-            description="Ferry's own counters over the same time.",
-            extra_json_schema={"required": COUNTERS},
-        ),
+        Meta(description="Ferry's own counters over the same time.", extra_json_schema={"required": COUNTERS}),
     ]
     cache: Annotated[CacheCounters | None, about("null where no such cache is used")]
 
@@ -292,8 +262,7 @@ class ImportedRepeat(Record):
     close_ns: Count | None
     latency_ns: Latencies | None
     callers: Annotated[
-        ImportedCallers | None,
-        about("CPU time, and voluntary and involuntary context switches together"),
+        ImportedCallers | None, about("CPU time, and voluntary and involuntary context switches together")
     ]
 
 
@@ -356,9 +325,7 @@ class RanksRepeat(Record):
     """One repeat of many ranks; null is what the interface does not tell."""
 
     repeat: RepeatNumber
-    elapsed_ns: Annotated[
-        Count, about("open, transfers, sync and close, each as long as the slowest rank needs")
-    ]
+    elapsed_ns: Annotated[Count, about("open, transfers, sync and close, each as long as the slowest rank needs")]
     open_ns: Count
     io_ns: Count
     sync_ns: Count
@@ -366,8 +333,7 @@ class RanksRepeat(Record):
     bytes: Count
     operations: Annotated[Count, about("calls of the program, by all ranks")]
     writers: Annotated[
-        Count | None,
-        about("ranks that read or wrote the files; null where the interface does not tell"),
+        Count | None, about("ranks that read or wrote the files; null where the interface does not tell")
     ]
     method: str | None
     reason: Annotated[str | None, about("why this method")]
@@ -497,9 +463,7 @@ class MeasuredRow(Record, Row):
     file_per_thread: bool
     reorder: Annotated[Literal["none", "neighbour", "random"], about("whose part a thread reads")]
     barriers: Annotated[bool, about("threads begin opening, moving, syncing and closing together")]
-    deadline_ms: Annotated[
-        Count, about("transfers start no later than this after the first; 0: none")
-    ]
+    deadline_ms: Annotated[Count, about("transfers start no later than this after the first; 0: none")]
     check: Annotated[
         bool,
         about(
@@ -524,15 +488,10 @@ class MeasuredRow(Record, Row):
     metrics: Metrics
     repeats: Annotated[list[Repeat], Meta(min_length=1)]
     rewrite: Annotated[bool | UnsetType, about("writes: over what the file held already")] = UNSET
-    buffer_offset_bytes: Annotated[
-        Count | UnsetType, about("of the buffer from a page's beginning")
-    ] = UNSET
+    buffer_offset_bytes: Annotated[Count | UnsetType, about("of the buffer from a page's beginning")] = UNSET
     cache_switches: Annotated[
         list[str] | UnsetType | None,
-        about(
-            "optimisations of the device's page cache that were on; null: all, or there is no such "
-            "cache"
-        ),
+        about("optimisations of the device's page cache that were on; null: all, or there is no such cache"),
     ] = UNSET
     axes: Axes = {}
 
@@ -582,10 +541,7 @@ class RanksRow(Record, Row):
     group: str
     interface: Annotated[
         Literal["posix", "mpiio", "ferry", "native"],
-        about(
-            "mpiio: the MPI library's own; ferry: file views of libferry_mpi; native: Ferry's "
-            "storage"
-        ),
+        about("mpiio: the MPI library's own; ferry: file views of libferry_mpi; native: Ferry's storage"),
     ]
     method: Annotated[str | None, about("of interface ferry: as asked for")]
     collective: Annotated[bool, about("of interface mpiio: by its collective calls")]
@@ -654,9 +610,7 @@ class Comparison(Record):
     baseline: Annotated[str, about("id of the row it is set beside")]
     program: str
     operation: Operation
-    device_cache: Annotated[
-        Literal["cold", "warm", None], about("asked for; whether it was so is in the rows")
-    ]
+    device_cache: Annotated[Literal["cold", "warm", None], about("asked for; whether it was so is in the rows")]
     transfer_bytes: Count
     total_bytes: Count
     threads: Annotated[Positive, about("threads, or ranks")]
@@ -670,11 +624,7 @@ class Comparison(Record):
     aa_spread: Annotated[float, about("width of the A/A bounds, drawn out to include 1")]
     noise: Annotated[
         float,
-        Meta(
-            ge=0,
-            description="the largest of aa_spread and of what the neighbouring repeats of either "
-            "row differ by",
-        ),
+        Meta(ge=0, description="the largest of aa_spread and of what the neighbouring repeats of either row differ by"),
     ]
     finding: Literal["within_5_percent", "slower", "faster", "no_difference"]
     axes: Axes = {}  # the row's
@@ -690,16 +640,7 @@ class Document(Record):
     schema: Literal["ferry.results/3"]
     ferry_version: str
     kind: Literal["bench", "study", "import"]
-    study: Literal[
-        "placements",
-        "optimizations",
-        "storages",
-        "interfaces",
-        "stripes",
-        "writers",
-        "endian",
-        None,
-    ]
+    study: Literal["placements", "optimizations", "storages", "interfaces", "stripes", "writers", "endian", None]
     command: list[str]
     started: str
     finished: str

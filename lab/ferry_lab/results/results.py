@@ -133,14 +133,8 @@ _EVERY: dict[str, _Metric] = {
     "io_ns": call_ns,
     "operations_per_s": lambda s: s.operations / (max(s.io_ns, 1) * 1e-9),
 }
-_FLUSHED: dict[str, _Metric] = {
-    "flush_ns": lambda s: s.flush_ns,
-    **_rate("bandwidth_with_flush_mib_per_s"),
-}
-_SYNCED: dict[str, _Metric] = {
-    "sync_ns": lambda s: s.sync_ns,
-    **_rate("bandwidth_with_sync_mib_per_s"),
-}
+_FLUSHED: dict[str, _Metric] = {"flush_ns": lambda s: s.flush_ns, **_rate("bandwidth_with_flush_mib_per_s")}
+_SYNCED: dict[str, _Metric] = {"sync_ns": lambda s: s.sync_ns, **_rate("bandwidth_with_sync_mib_per_s")}
 _COMPUTED: dict[str, _Metric] = {"compute_ns": lambda s: s.compute_ns, "loop_ns": loop_ns}
 _OF_RANKS: dict[str, _Metric] = {
     **_EVERY,
@@ -150,9 +144,7 @@ _OF_RANKS: dict[str, _Metric] = {
     "close_ns": lambda s: s.close_ns,
     "ranks_user_cpu_ns": lambda s: s.ranks_usage.user_cpu_ns,
     "ranks_system_cpu_ns": lambda s: s.ranks_usage.system_cpu_ns,
-    "ranks_context_switches": lambda s: (
-        s.ranks_usage.voluntary_switches + s.ranks_usage.involuntary_switches
-    ),
+    "ranks_context_switches": lambda s: s.ranks_usage.voluntary_switches + s.ranks_usage.involuntary_switches,
     "read_and_write_calls": lambda s: s.ranks_usage.read_calls + s.ranks_usage.write_calls,
     "machine_user_cpu_ns": lambda s: s.machine_usage.user_cpu_ns,
     "machine_system_cpu_ns": lambda s: s.machine_usage.system_cpu_ns,
@@ -166,9 +158,7 @@ def _summaries(metrics: dict[str, _Metric], samples: Sequence[AnyRepeat]) -> dic
     return {name: summarize([of(s) for s in samples]) for name, of in metrics.items()}
 
 
-def make_metrics(
-    samples: Sequence[Repeat | ImportedRepeat], sync: str = "none", program: str = "stream"
-) -> Metrics:
+def make_metrics(samples: Sequence[Repeat | ImportedRepeat], sync: str = "none", program: str = "stream") -> Metrics:
     """Returns the metrics that a row of one process has, imported or not."""
     metrics = dict(_EVERY)
     if "flush" in sync:
@@ -224,9 +214,7 @@ def make_row(
     return make(cell, group, samples, state)
 
 
-def _make_measured_row(
-    cell: Cell, group: str, samples: Sequence[Repeat], state: Any
-) -> MeasuredRow:
+def _make_measured_row(cell: Cell, group: str, samples: Sequence[Repeat], state: Any) -> MeasuredRow:
     return MeasuredRow(
         **_facts(cell, MeasuredRow),
         group=group,
@@ -239,9 +227,7 @@ def _make_measured_row(
     )
 
 
-def _make_ranks_row(
-    cell: RanksCell, group: str, samples: Sequence[RanksRepeat], state: Any
-) -> RanksRow:
+def _make_ranks_row(cell: RanksCell, group: str, samples: Sequence[RanksRepeat], state: Any) -> RanksRow:
     facts = _facts(cell, RanksRow) | {
         "method": cell.method if cell.interface == "ferry" else None,
         "piece_bytes": cell.piece_bytes if cell.pattern == "interleaved" else None,

@@ -119,9 +119,7 @@ def run(options: BenchOptions) -> None:
             console.print(f"note: {note}", soft_wrap=True)
     if options.json is not None:
         measurements = [measurement for _, measurement in phases]
-        document = results.make_document(
-            "bench", _settings(options), measurements, rows, started=started, notes=notes
-        )
+        document = results.make_document("bench", _settings(options), measurements, rows, started=started, notes=notes)
         output_files.write_json(options.json, msgspec.to_builtins(document), options.overwrite)
 
 
@@ -222,9 +220,7 @@ def _notes(rows: Sequence[MeasuredRow]) -> list[str]:
     for row in rows:
         short = sum(sample.deadline_reached for sample in row.repeats)
         if short > 0:
-            notes.append(
-                f"{row.operation}: the deadline ended {short} of {len(row.repeats)} repeats"
-            )
+            notes.append(f"{row.operation}: the deadline ended {short} of {len(row.repeats)} repeats")
         notes += _state_notes(row)
         if row.device_cache_state == "unverified":
             notes.append(
@@ -236,10 +232,7 @@ def _notes(rows: Sequence[MeasuredRow]) -> list[str]:
 
 def _state_notes(row: MeasuredRow) -> list[str]:
     remote = is_uri(row.path)
-    texts = {
-        "unverified": "unverified, because the state of the page cache was not proven for every "
-        "repeat",
-    }
+    texts = {"unverified": "unverified, because the state of the page cache was not proven for every repeat"}
     if remote:
         texts = {
             "client-cold": "client-cold: every byte came from the server, possibly from its caches, "
@@ -288,9 +281,7 @@ def _print_head(console: Console, options: BenchOptions, measurement: Measuremen
     for storage in measurement.environment.storages:
         where = f" on storage {storage.storage} ({storage.engine})"
     direct = ", direct I/O (O_DIRECT)" if options.direct else ""
-    console.print(
-        f"{shown(options.path)}{where}, interface {options.interface}{direct}", soft_wrap=True
-    )
+    console.print(f"{shown(options.path)}{where}, interface {options.interface}{direct}", soft_wrap=True)
     if options.interface == "ferry":
         for storage in measurement.environment.storages:
             for fact in storage.facts:
@@ -361,9 +352,7 @@ def _blocks(columns: int, width: int | None) -> list[list[int]]:
     keys = (_COLUMNS.index("access"), _COLUMNS.index("iter"))
     others = [column for column in range(columns) if column not in keys]
     count = max(width // _COLUMN_WIDTH - len(keys), 1)
-    return [
-        sorted([*keys, *others[first : first + count]]) for first in range(0, len(others), count)
-    ]
+    return [sorted([*keys, *others[first : first + count]]) for first in range(0, len(others), count)]
 
 
 def _ior_line(row: MeasuredRow, sample: Repeat, synced: bool) -> list[str]:
@@ -414,8 +403,7 @@ def _latency_line(row: MeasuredRow) -> str:
     timed = sum(one.samples for one in latencies)
     calls = sum(sample.operations for sample in row.repeats)
     return (
-        f"{row.operation}: single calls: {', '.join(texts)}, longest {longest:.2f} µs "
-        f"({timed} of {calls} calls timed)"
+        f"{row.operation}: single calls: {', '.join(texts)}, longest {longest:.2f} µs ({timed} of {calls} calls timed)"
     )
 
 

@@ -8,9 +8,7 @@ from ferry_lab.run.measuring import run_plan
 from ferry_lab.run.plan import Cell, Plan
 
 
-def make_pattern_file(
-    path: str, size_bytes: int, seed: int, piece_bytes: int | None = None
-) -> int:
+def make_pattern_file(path: str, size_bytes: int, seed: int, piece_bytes: int | None = None) -> int:
     """Makes a durable file at ``path``; returns the seed of its pattern. Raises FerryError.
 
     ``piece_bytes`` splits it into files of that size, as program ``files`` needs, without sync.

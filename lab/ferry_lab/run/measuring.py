@@ -37,9 +37,7 @@ class Measurement:
 
 
 def run_plan(
-    plan: Plan,
-    on_sample: Callable[[str], None] | None = None,
-    into: Measurement | None = None,
+    plan: Plan, on_sample: Callable[[str], None] | None = None, into: Measurement | None = None
 ) -> Measurement:
     """Measures a plan; calls ``on_sample`` with the cell's id after each sample.
 
@@ -85,9 +83,7 @@ def _of_this_version() -> Iterator[None]:
     try:
         yield
     except msgspec.ValidationError as error:
-        raise FerryError(
-            f"the measured program is of another version of Ferry ({error}); build it again"
-        ) from None
+        raise FerryError(f"the measured program is of another version of Ferry ({error}); build it again") from None
 
 
 def _check_names(plan: Plan) -> None:
@@ -119,9 +115,7 @@ def read_mpi_info() -> Json:
         program = find_program(MPI_PROGRAM)
     except FerryError as error:
         raise FerryError(f"{error}; {_what_it_needs()}") from None
-    done = subprocess.run(
-        [str(program), "--info"], capture_output=True, text=True, timeout=_INFO_TIMEOUT_S
-    )
+    done = subprocess.run([str(program), "--info"], capture_output=True, text=True, timeout=_INFO_TIMEOUT_S)
     try:
         answer: Json = json.loads(done.stdout)
     except ValueError:

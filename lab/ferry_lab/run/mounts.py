@@ -227,9 +227,7 @@ def _programs() -> str:
 def _run(*command: str) -> None:
     environment = {**os.environ, "PATH": _programs()}
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=environment
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     except OSError as error:
         raise FerryError(f"{command[0]}: {error.strerror}") from None
     if done.returncode != 0:

@@ -50,10 +50,7 @@ class RanksStudy(Study):
         plan = self.plan(options, notes)
         repeats = options.repeats or (self.quick_repeats if options.quick else self.repeats)
         with contextlib.ExitStack() as stack:
-            places = [
-                stack.enter_context(scratch_place(where, plan.scratch_bytes))
-                for where in self.places(options)
-            ]
+            places = [stack.enter_context(scratch_place(where, plan.scratch_bytes)) for where in self.places(options)]
             groups = {name: Group(cells, repeats) for name, cells in plan.cells(places).items()}
             settings = {**plan.settings, "storage": options.storage, "mpi": info["mpi"]}
             yield Matrix(groups, settings, [place.beginning.rstrip("/") for place in places])

@@ -124,18 +124,14 @@ def run(study: Study, options: StudyOptions) -> None:
         files, fault = _report(study, options, document)
         with signals_ignored():
             if options.json is not None:
-                output_files.write_json(
-                    options.json, msgspec.to_builtins(document), options.overwrite
-                )
+                output_files.write_json(options.json, msgspec.to_builtins(document), options.overwrite)
             write_out(options.out, {**_result_files(document), **files}, options.overwrite)
             unfinished.remove()
     if fault is not None:
         raise FerryError(_told(fault, options)) from fault
 
 
-def _report(
-    study: Study, options: StudyOptions, document: Document
-) -> tuple[dict[str, bytes], Exception | None]:
+def _report(study: Study, options: StudyOptions, document: Document) -> tuple[dict[str, bytes], Exception | None]:
     """Adds the conclusions, prints the study; returns the report's files, and what went wrong."""
     try:
         answer, sections = conclude(study, document)
@@ -166,19 +162,11 @@ def _told(fault: Exception, options: StudyOptions) -> str:
 
 
 def _make_document(
-    study: Study,
-    options: StudyOptions,
-    matrix: Matrix,
-    kept: Kept,
-    started: datetime,
-    notes: list[str],
+    study: Study, options: StudyOptions, matrix: Matrix, kept: Kept, started: datetime, notes: list[str]
 ) -> Document:
     rows = [
         results.make_row(
-            cell,
-            name,
-            kept.groups[name].samples[cell.id],
-            kept.groups[name].environment.machine.virtual_machine,
+            cell, name, kept.groups[name].samples[cell.id], kept.groups[name].environment.machine.virtual_machine
         )
         for name, group in matrix.groups.items()
         for cell in group.cells
@@ -186,8 +174,7 @@ def _make_document(
     repeats = max(matrix.repeats().values())
     if repeats < judge.PAIRS_MIN:
         notes.append(
-            f"{repeats} pairs for each ratio; a verdict needs {judge.PAIRS_MIN}, "
-            "which the study without --quick makes"
+            f"{repeats} pairs for each ratio; a verdict needs {judge.PAIRS_MIN}, which the study without --quick makes"
         )
     if repeats < judge.FINDING_PAIRS_MIN:
         notes.append(f"with fewer than {judge.FINDING_PAIRS_MIN} pairs, no difference is reported")
@@ -196,11 +183,7 @@ def _make_document(
     notes += study.notes(rows, first.environment.machine)
     return results.make_document(
         "study",
-        {
-            "quick": options.quick,
-            "repeats": matrix.repeats(),
-            **matrix.settings,
-        },
+        {"quick": options.quick, "repeats": matrix.repeats(), **matrix.settings},
         [kept.groups[name] for name in matrix.groups],
         rows,
         study=study.name,
@@ -238,9 +221,7 @@ def check_out(out: str | None, overwrite: bool) -> None:
 # ---- measuring -----------------------------------------------------------------------------------
 
 
-def _measure(
-    study: Study, options: StudyOptions, matrix: Matrix, notes: list[str]
-) -> tuple[Kept, Unfinished]:
+def _measure(study: Study, options: StudyOptions, matrix: Matrix, notes: list[str]) -> tuple[Kept, Unfinished]:
     """Measures every group, continuing from an interrupted run in --out."""
     plans = {name: group.plan() for name, group in matrix.groups.items()}
     _check_room(options, plans)
@@ -281,9 +262,7 @@ def _existing(out: str) -> str:
     return out if os.path.exists(out) else os.path.dirname(os.path.abspath(out))
 
 
-def _announce_resumption(
-    unfinished: Unfinished, kept: Kept, plans: Mapping[str, Plan], notes: list[str]
-) -> None:
+def _announce_resumption(unfinished: Unfinished, kept: Kept, plans: Mapping[str, Plan], notes: list[str]) -> None:
     if not kept.groups:
         return
     done = sum(len(plan.cells) * kept.repeats(name) for name, plan in plans.items())

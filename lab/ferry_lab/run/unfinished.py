@@ -69,8 +69,7 @@ def joined(first: Measurement, second: Measurement) -> Measurement:
     runtimes = first.environment.runtimes + second.environment.runtimes
     before = complete_rounds(first)
     samples = {
-        cell: first.samples[cell]
-        + [replace(sample, repeat=sample.repeat + before) for sample in later]
+        cell: first.samples[cell] + [replace(sample, repeat=sample.repeat + before) for sample in later]
         for cell, later in second.samples.items()
     }
     return Measurement(replace(second.environment, runtimes=runtimes), samples)
@@ -193,8 +192,7 @@ class Unfinished:
             "fingerprint": self._marks,
             "began": kept.began,
             "groups": {
-                name: {"environment": group.environment, "samples": group.samples}
-                for name, group in groups.items()
+                name: {"environment": group.environment, "samples": group.samples} for name, group in groups.items()
             },
         }
         text = json.dumps(msgspec.to_builtins(document))

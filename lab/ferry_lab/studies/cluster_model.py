@@ -171,6 +171,5 @@ def _check_together(cluster: Cluster) -> None:
         raise ValueError(f"job.ranks is {cluster.job.ranks} and may be {RANKS_MAX} at most")
     if cluster.job.stripe_count > cluster.servers.count:
         raise ValueError(
-            f"job.stripe_count is {cluster.job.stripe_count}, and there are "
-            f"{cluster.servers.count} servers"
+            f"job.stripe_count is {cluster.job.stripe_count}, and there are {cluster.servers.count} servers"
         )

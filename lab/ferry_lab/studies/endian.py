@@ -77,18 +77,14 @@ class Endian(RanksStudy):
             for row in where(rows, operation=test.operation, order="swapped"):
                 there = {"operation": test.operation, "ranks": row.axes["ranks"]}
                 native, again = (row_at(rows, order=one, **there) for one in ("native", "again"))
-                comparisons.append(
-                    make_comparison("swapped_and_native", test.metric, row, native, (native, again))
-                )
+                comparisons.append(make_comparison("swapped_and_native", test.metric, row, native, (native, again)))
         return comparisons
 
     def answer(self, document: Document) -> Answer:
         """Says what is left of the bandwidth, by test."""
         settings = document.settings
         # Nobody tells what a storage that is not mounted has in its caches.
-        cache = "" if settings["storage"] else (
-            " Reads find the file in the page cache, where swapping costs most."
-        )
+        cache = "" if settings["storage"] else (" Reads find the file in the page cache, where swapping costs most.")
         return Answer(
             "What does byte-swapped output cost?",
             [_what_is_left(document, test) for test in TESTS],
@@ -166,9 +162,7 @@ def rank_counts(quick: bool) -> list[int]:
     return [1, cpus] if quick else [1, cpus, 2 * cpus]
 
 
-def endian_cells(
-    place: Place, operation: str, ranks: int, total: int, elements: Sequence[int]
-) -> list[RanksCell]:
+def endian_cells(place: Place, operation: str, ranks: int, total: int, elements: Sequence[int]) -> list[RanksCell]:
     """Returns native output, twice for the noise, and swapped output for each element size."""
     orders: list[dict[str, str | int]] = [{"order": "native"}, {"order": "again"}]
     orders += [{"order": "swapped", "element_bytes": size} for size in elements]
@@ -232,8 +226,7 @@ def _section(document: Document, test: EndianTest) -> Section:
     figure = Figure(
         test.name.replace("+", "-and-"),
         Bars(panels, common_scale=False, label_width=140.0),
-        "Bars of bandwidth, native and swapped, by the number of ranks; the table below has the "
-        "numbers.",
+        "Bars of bandwidth, native and swapped, by the number of ranks; the table below has the numbers.",
         f"{test.name.capitalize()}: bandwidth of all ranks together. The line across the end is the "
         "median's 95 % bounds. Each panel has a scale of its own.",
     )

@@ -35,13 +35,7 @@ TOTAL_BYTES = 768 * MIB
 SEED = 1
 
 OPERATIONS = ("write", "read")
-POSIX, MPIIO, VIEWS, NATIVE_VIEWS, NATIVE = (
-    "posix",
-    "mpiio-posix",
-    "views-posix",
-    "views-native",
-    "native",
-)
+POSIX, MPIIO, VIEWS, NATIVE_VIEWS, NATIVE = ("posix", "mpiio-posix", "views-posix", "views-native", "native")
 AGAIN = "again"
 LABELS = {
     POSIX: "POSIX",
@@ -120,12 +114,8 @@ class Interfaces(RanksStudy):
         comparisons = []
         for row in rows:
             if row.axes["interface"] not in (first, AGAIN):
-                base, again = (
-                    row_at(rows, **{**row.axes, "interface": name}) for name in (first, AGAIN)
-                )
-                comparisons.append(
-                    make_comparison("interface_and_posix", _METRIC, row, base, (base, again))
-                )
+                base, again = (row_at(rows, **{**row.axes, "interface": name}) for name in (first, AGAIN))
+                comparisons.append(make_comparison("interface_and_posix", _METRIC, row, base, (base, again)))
         return comparisons
 
     def answer(self, document: Document) -> Answer:
@@ -176,8 +166,7 @@ def fitting(transfers: Sequence[int], notes: list[str]) -> list[int]:
     left_out = [format_size(transfer) for transfer in transfers if transfer not in kept]
     if left_out:
         notes.append(
-            f"calls of {' and '.join(left_out)} are left out: six clients would hold more than a "
-            "quarter of the memory"
+            f"calls of {' and '.join(left_out)} are left out: six clients would hold more than a quarter of the memory"
         )
     return kept
 
@@ -220,10 +209,7 @@ def cells_of(
     interfaces: Sequence[Interface], operation: str, clients: int, transfer: int, total: int
 ) -> list[RanksCell]:
     """Returns every interface at one point, and the first of them again, for the noise."""
-    named: Mapping[str, Interface] = {
-        **{one.name: one for one in interfaces},
-        AGAIN: interfaces[0],
-    }
+    named: Mapping[str, Interface] = {**{one.name: one for one in interfaces}, AGAIN: interfaces[0]}
     cells = []
     for name, interface in named.items():
         cell = RanksCell(
@@ -259,9 +245,7 @@ def findings_of(document: Document, operation: str, clients: int) -> Findings:
     first, *others = document.settings["interfaces"]
     there = where(document.comparisons, operation=operation, clients=clients)
     about = f"{operation.capitalize()}, {clients} clients"
-    return Findings(
-        about, [Finding(LABELS[n], LABELS[first], where(there, interface=n)) for n in others]
-    )
+    return Findings(about, [Finding(LABELS[n], LABELS[first], where(there, interface=n)) for n in others])
 
 
 def _highest(document: Document, operation: str) -> str:
@@ -296,8 +280,7 @@ def _by_size(document: Document, operation: str) -> Section:
     figure = Figure(
         operation,
         Curves(panels, columns=2),
-        "Curves of bandwidth by transfer size, a line for each interface; the tables below have the "
-        "numbers.",
+        "Curves of bandwidth by transfer size, a line for each interface; the tables below have the numbers.",
         f"{operation.capitalize()}: bandwidth of all clients together by transfer size. Lines are "
         "medians, shaded are their 95 % bounds. Both axes are logarithmic.",
     )
@@ -379,10 +362,7 @@ def paper_table(document: Document) -> Table:
         value = number.value * 1e6 / MIB
         published_text = f"{value:.0f} ± {float(deviation) * 1e6 / MIB:.0f}"
         lines.append([number.system, number.operation, f"{number.x:g} MB", published_text, found])
-    title = (
-        f"{published.CITED['002']}, six clients and six servers of PVFS2 on InfiniBand, beside ours "
-        "(MiB/s)"
-    )
+    title = f"{published.CITED['002']}, six clients and six servers of PVFS2 on InfiniBand, beside ours (MiB/s)"
     return Table(title, ["interface", "", "call", "published", "here"], lines, left=2)
 
 

@@ -22,15 +22,7 @@ from ferry.files import check_folder, outermost, scratch_folder
 from ferry.sizes import GIB, MIB, format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
-from ferry_lab.render.findings import (
-    FILE,
-    Finding,
-    Findings,
-    format_noise,
-    format_ratio,
-    listed,
-    range_of,
-)
+from ferry_lab.render.findings import FILE, Finding, Findings, format_noise, format_ratio, listed, range_of
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.study_text import format_bandwidth
 from ferry_lab.render.tables import Table
@@ -73,13 +65,7 @@ Json = dict[str, Any]
 
 
 NAMES = {"write": "Write", "rewrite": "Re-write", "read": "Read", "reread": "Re-read"}
-LABELS = {
-    **SWITCHES,
-    "off": "all off",
-    "all": "all on",
-    PLAIN: "plain I/O",
-    **{kind: kind for kind in KERNEL_KINDS},
-}
+LABELS = {**SWITCHES, "off": "all off", "all": "all on", PLAIN: "plain I/O", **{kind: kind for kind in KERNEL_KINDS}}
 _MEANINGS = {
     "off": "one page for each allocation and each insertion, copies by memcpy, no readahead",
     "all": "the cache as programs get it",
@@ -192,20 +178,14 @@ class Optimizations(Study):
 # ---- what is measured ----------------------------------------------------------------------------
 
 
-def make_groups(
-    options: StudyOptions, places: Places, sizes: Sequence[int]
-) -> dict[str, Group]:
+def make_groups(options: StudyOptions, places: Places, sizes: Sequence[int]) -> dict[str, Group]:
     """Returns what is measured, by the rows' group."""
     usual = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     groups = {}
     for size in sizes:
         repeats = options.repeats or min(usual, _LARGE_REPEATS.get(size, usual))
         cached = _runtime(size)
-        for name, operations in (
-            ("writes", OPERATIONS[:1]),
-            ("re-writes", OPERATIONS[1:2]),
-            ("reads", OPERATIONS[2:]),
-        ):
+        for name, operations in (("writes", OPERATIONS[:1]), ("re-writes", OPERATIONS[1:2]), ("reads", OPERATIONS[2:])):
             cells = [cell for op in operations for cell in record_cells(op, places, size)]
             groups[f"{name} of {format_size(size)}"] = Group(cells, repeats, cached)
     groups["alignment"] = Group(alignment_cells(places), usual, _runtime(ALIGNMENT_BYTES))
@@ -244,11 +224,7 @@ def _available_bytes() -> int:
 
 
 def _make_places(
-    folder: Path,
-    mounts: Mounts | None,
-    room_bytes: int,
-    stack: contextlib.ExitStack,
-    notes: list[str],
+    folder: Path, mounts: Mounts | None, room_bytes: int, stack: contextlib.ExitStack, notes: list[str]
 ) -> Places:
     kernel = {}
     if mounts is not None:
@@ -308,9 +284,7 @@ def _rows(document: Document, operation: str, way: str) -> list[Row]:
     return where(document.rows, part="records", operation=operation, way=way)
 
 
-def points_of(
-    document: Document, question: str, operation: str, way: str, /, **baseline: str
-) -> list[Comparison]:
+def points_of(document: Document, question: str, operation: str, way: str, /, **baseline: str) -> list[Comparison]:
     """Returns the comparisons of a way, by file size; ``baseline``: with what."""
     return [
         point
@@ -333,10 +307,7 @@ def kernel_findings(document: Document, operation: str) -> Findings:
     """Returns how the cache compares with the kernel's file systems in memory."""
     found = [
         Finding(
-            "the cache, all on,",
-            f"the kernel's {kind}",
-            points_of(document, KERNEL, operation, "all", way=kind),
-            FILE,
+            "the cache, all on,", f"the kernel's {kind}", points_of(document, KERNEL, operation, "all", way=kind), FILE
         )
         for kind in document.settings["kernel"]
     ]
@@ -356,12 +327,7 @@ def alignment_findings(document: Document, operation: str) -> Findings:
 def small_findings(document: Document, operation: str) -> Findings:
     """Returns what many small files cost beside a large one, by records."""
     found = [
-        Finding(
-            label,
-            "one large file by records",
-            points_of(document, SMALL, operation, way, variant="records"),
-            None,
-        )
+        Finding(label, "one large file by records", points_of(document, SMALL, operation, way, variant="records"), None)
         for way, label in _in_sentences(document).items()
     ]
     return Findings(f"{NAMES[operation]}, many small files", found)
@@ -433,10 +399,7 @@ def _by_size(document: Document) -> Section:
     panels = [
         Panel(
             NAMES[op],
-            [
-                Series.of_rows(way, LABELS[way], _rows(document, op, way), "file_bytes", _METRIC)
-                for way in ways
-            ],
+            [Series.of_rows(way, LABELS[way], _rows(document, op, way), "file_bytes", _METRIC) for way in ways],
         )
         for op in OPERATIONS
     ]

@@ -106,12 +106,7 @@ def _fields(operation: str, place: SystemPlace, size: int) -> dict[str, Any]:
     if operation in ("read", "reread"):
         path = place.read_path(size)
         return {"operation": "read", "path": path, "expect_pattern_seed": SEED}
-    return {
-        "operation": "write",
-        "path": place.write_path,
-        "seed": SEED,
-        "rewrite": operation == "rewrite",
-    }
+    return {"operation": "write", "path": place.write_path, "seed": SEED, "rewrite": operation == "rewrite"}
 
 
 def record_cells(operation: str, places: Places, size: int) -> list[Cell]:
@@ -123,11 +118,7 @@ def record_cells(operation: str, places: Places, size: int) -> list[Cell]:
     again = operation in ("rewrite", "reread")
     ways = [*SETTINGS, *(_kernel_ways(places) if operation != "reread" else [])]
     return [
-        _cell(
-            *("records", operation, way, places, size),
-            warm=again and way.cached,
-            transfer_bytes=RECORD_BYTES,
-        )
+        _cell(*("records", operation, way, places, size), warm=again and way.cached, transfer_bytes=RECORD_BYTES)
         for way in ways
     ]
 
@@ -174,13 +165,7 @@ def small_file_cells(places: Places) -> list[Cell]:
 
 
 def _cell(
-    part: str,
-    operation: str,
-    way: Way,
-    places: Places,
-    size: int,
-    variant: str | None = None,
-    **given: Any,
+    part: str, operation: str, way: Way, places: Places, size: int, variant: str | None = None, **given: Any
 ) -> Cell:
     axes = {"part": part, "operation": operation, "way": way.name}
     axes |= {"variant": variant} if variant is not None else {}

@@ -33,14 +33,7 @@ from ferry_lab.run.study import Matrix, Study, StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.stats.comparing import make_comparison, row_at, times_of, values, where
 from ferry_lab.studies import published
-from ferry_lab.studies.placements_cells import (
-    CACHED,
-    LARGE_BYTES,
-    PIECE_BYTES,
-    PROGRAMS,
-    make_groups,
-    sources,
-)
+from ferry_lab.studies.placements_cells import CACHED, LARGE_BYTES, PIECE_BYTES, PROGRAMS, make_groups, sources
 
 WAYS = ("host", *CACHED)
 _CANDIDATES = ("host", "compute", "service")
@@ -78,16 +71,13 @@ class Placements(Study):
     def answer(self, document: Document) -> Answer:
         """Says where compute or host is faster, and what automatic loses."""
         cold, warm = (_compute_and_host(document, view).winners() for view in READ_VIEWS)
-        conclusion = [
-            f"Reads: while the device's cache is cold, {cold}; once it has the file, {warm}."
-        ]
+        conclusion = [f"Reads: while the device's cache is cold, {cold}; once it has the file, {warm}."]
         if WRITE_VIEWS[0].sizes(document.rows):
             call, _, fsync = (_compute_and_host(document, view).winners() for view in WRITE_VIEWS)
             conclusion.append(
                 f"Writes, with and without the fsync that makes them durable: {call}."
                 if call == fsync
-                else f"Writes: of the call alone, {call}; with the fsync that makes them durable, "
-                f"{fsync}."
+                else f"Writes: of the call alone, {call}; with the fsync that makes them durable, {fsync}."
             )
         conclusion.append(_automatic(document.comparisons))
         return Answer(
@@ -163,9 +153,7 @@ class View:
         """Returns the transfer sizes that were measured; none: the view was left out."""
         return [int(n) for n in values(self.rows(rows, "host"), "transfer_bytes")]
 
-    def points(
-        self, comparisons: Sequence[Comparison], question: str, way: str
-    ) -> list[Comparison]:
+    def points(self, comparisons: Sequence[Comparison], question: str, way: str) -> list[Comparison]:
         """Returns the comparisons of a way, by size."""
         wanted = (question, self.metric, self.cache)
         return [
@@ -176,10 +164,7 @@ class View:
 
 
 def _reads(part: str, subject: str, what: str, metric: str) -> list[View]:
-    return [
-        View(part, "read", subject, f"{what}device cache {state}", metric, state)
-        for state in ("cold", "warm")
-    ]
+    return [View(part, "read", subject, f"{what}device cache {state}", metric, state) for state in ("cold", "warm")]
 
 
 def _program_views(program: str) -> list[View]:
@@ -192,11 +177,7 @@ READ_VIEWS = _reads("transfers", "Reads", "", "bandwidth_mib_per_s")
 LARGE_READ_VIEWS = _reads("large transfers", "Large reads", "", "bandwidth_mib_per_s")
 WRITE_VIEWS = [
     View("transfers", "write", "Writes", detail, f"bandwidth_{with_what}mib_per_s")
-    for detail, with_what in (
-        ("the call alone", ""),
-        ("call + flush", "with_flush_"),
-        ("call + fsync", "with_sync_"),
-    )
+    for detail, with_what in (("the call alone", ""), ("call + flush", "with_flush_"), ("call + fsync", "with_sync_"))
 ]
 PROGRAM_VIEWS = [view for program in PROGRAMS for view in _program_views(program)]
 VIEWS = [*READ_VIEWS, *WRITE_VIEWS, *LARGE_READ_VIEWS, *PROGRAM_VIEWS]
@@ -217,9 +198,7 @@ def _compare_at(view: View, rows: Sequence[Row]) -> list[Comparison]:
 
     def point(question: str, way: str, other: str, even: bool = False) -> Comparison:
         return make_comparison(
-            *(question, view.metric, row(way), row(other), noise),
-            device_cache=view.cache,
-            even=even,
+            *(question, view.metric, row(way), row(other), noise), device_cache=view.cache, even=even
         )
 
     noise = (row("plain"), row("again"))
@@ -262,11 +241,7 @@ def _automatic(comparisons: Sequence[Comparison]) -> str:
     slower = [point.ratio_median for point in points if point.finding == "slower"]
     where = f"at {len(slower) or 'none'} of {len(points)} points"
     factor = f", with {range_of(min(slower), max(slower))} times its speed" if slower else ""
-    ways = {
-        "within_5_percent": "within 5 % of it",
-        "faster": "faster",
-        "no_difference": "not measurably different",
-    }
+    ways = {"within_5_percent": "within 5 % of it", "faster": "faster", "no_difference": "not measurably different"}
     found = {point.finding for point in points}
     rest = " or ".join(text for finding, text in ways.items() if finding in found)
     others = f"; at the others it is {rest}" if rest else ""
@@ -309,10 +284,8 @@ def _by_size(document: Document, views: Sequence[View], name: str, title: str) -
     figure = Figure(
         name,
         Curves([_panel(document, view) for view in views]),
-        f"{title}: bandwidth by transfer size, a line for each way; the table below has the "
-        "numbers.",
-        "Bandwidth by transfer size. Lines are medians, shaded are their 95 % bounds. Both axes are "
-        "logarithmic.",
+        f"{title}: bandwidth by transfer size, a line for each way; the table below has the numbers.",
+        "Bandwidth by transfer size. Lines are medians, shaded are their 95 % bounds. Both axes are logarithmic.",
     )
     findings = [findings_of(view, document.comparisons) for view in views]
     return Section(title, (), figure, findings, [_size_table(document, view) for view in views])
@@ -345,12 +318,7 @@ def _size_table(document: Document, view: View) -> Table:
         *([format_bandwidth(row.metric(view.metric)) for row in line] for line in lines.values()),
         [format_noise(point.aa_spread) for point in noise],
     ]
-    states = {
-        state
-        for line in lines.values()
-        for row in line
-        for state in (row.cache_state, row.device_cache_state)
-    }
+    states = {state for line in lines.values() for row in line for state in (row.cache_state, row.device_cache_state)}
     unit = "MiB/s, unverified" if "unverified" in states else "MiB/s"
     heads = ["transfer", *(_label(view, way) for way in lines), "noise"]
     rows = [list(row) for row in zip(*columns, strict=True)]
@@ -408,23 +376,17 @@ def _program_lines(document: Document, views: Sequence[View]) -> list[_Line]:
         state = f", {view.cache}" if view.cache else ""
         ways += [(f"{way}{state}", view, way) for way in CACHED]
     ways += [(_label(first, "plain"), first, "plain"), ("mmap", first, "mmap")]
-    return [
-        _Line(label, view, way, row_at(document.rows, **view.axes(way))) for label, view, way in ways
-    ]
+    return [_Line(label, view, way, row_at(document.rows, **view.axes(way))) for label, view, way in ways]
 
 
 def _programs(document: Document, operation: str, views: Sequence[View]) -> Section:
-    programs = [
-        _program_lines(document, [view for view in views if view.part == program])
-        for program in PROGRAMS
-    ]
+    programs = [_program_lines(document, [view for view in views if view.part == program]) for program in PROGRAMS]
     verb, ends = ("sum", "") if operation == "read" else ("fill", ", faintest in flush and fsync")
     total, piece = (format_size(document.settings[f"{x}_bytes"]) for x in ("total", "piece"))
     figure = Figure(
         f"programs-{operation}",
         Bars([BarPanel(lines[0].view.part, [line.bar() for line in lines]) for lines in programs]),
-        f"Time of the programs that {operation}, a bar for each way; the table below has the "
-        "numbers.",
+        f"Time of the programs that {operation}, a bar for each way; the table below has the numbers.",
         f"Time of the whole program, median: strong in the calls, fainter in computing{ends}. The "
         "line across the end is the median's 95 % bounds. Shorter is better.",
     )
@@ -441,9 +403,7 @@ def _programs(document: Document, operation: str, views: Sequence[View]) -> Sect
     )
 
 
-def _program_table(
-    document: Document, operation: str, programs: Sequence[Sequence[_Line]]
-) -> Table:
+def _program_table(document: Document, operation: str, programs: Sequence[Sequence[_Line]]) -> Table:
     rows = []
     for lines in programs:
         for line in lines:

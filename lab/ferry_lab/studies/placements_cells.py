@@ -63,9 +63,7 @@ WARM = tuple(PlacementSeries(way, "ferry", way, warm=True) for way in CACHED)
 READS = (*WRITES[:4], *WARM, *WRITES[4:])
 
 
-def _cells(
-    part: str, operation: str, path: str, total_bytes: int, sizes: Sequence[int], **fields: Any
-) -> list[Cell]:
+def _cells(part: str, operation: str, path: str, total_bytes: int, sizes: Sequence[int], **fields: Any) -> list[Cell]:
     return [
         Cell(
             **at(part=part, operation=operation, **series.axes(operation), transfer_bytes=size),
@@ -92,16 +90,12 @@ def read_cells(
     return _cells(part, "read", path, total_bytes, sizes, expect_pattern_seed=seed)
 
 
-def write_cells(
-    path: str, total_bytes: int, sizes: Sequence[int], part: str = "transfers"
-) -> list[Cell]:
+def write_cells(path: str, total_bytes: int, sizes: Sequence[int], part: str = "transfers") -> list[Cell]:
     """Returns the cells of the writes; each repeat makes the file anew."""
     return _cells(part, "write", path, total_bytes, sizes, sync="flush+fsync", seed=SEED)
 
 
-def program_cells(
-    read_path: str, write_path: str | None, total_bytes: int, seed: int | None
-) -> list[Cell]:
+def program_cells(read_path: str, write_path: str | None, total_bytes: int, seed: int | None) -> list[Cell]:
     """Returns the cells of the paper's programs; no write twins without a ``write_path``."""
     cells = []
     for program in PROGRAMS:
@@ -172,10 +166,7 @@ def _named_source(file: str, quick: bool, notes: list[str]) -> Sources:
     total_bytes = min(TOTAL_BYTES, largest_power_of_two(size_bytes))
     notes.append(f"{file} is only read; the write half is left out")
     if total_bytes < TOTAL_BYTES:
-        notes.append(
-            f"the file has less than {format_size(TOTAL_BYTES)}: "
-            f"{format_size(total_bytes)} in total instead"
-        )
+        notes.append(f"the file has less than {format_size(TOTAL_BYTES)}: {format_size(total_bytes)} in total instead")
     path = os.path.abspath(file)
     large = not quick and size_bytes >= LARGE_BYTES
     if not quick and not large:

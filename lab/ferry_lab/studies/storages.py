@@ -122,8 +122,7 @@ class Storages(Study):
                 pairs = [(MANY, row, one) for row in many]
                 pairs += [(STORAGES, one, row) for row in base if row is not one]
                 comparisons += [
-                    make_comparison(question, test.metric, row, baseline, noise)
-                    for question, row, baseline in pairs
+                    make_comparison(question, test.metric, row, baseline, noise) for question, row, baseline in pairs
                 ]
         return comparisons
 
@@ -294,8 +293,7 @@ def storage_findings(document: Document, test: StorageTest) -> Findings:
     """Returns how each storage compares with that of --dir, by one thread."""
     first, *others = document.settings["storages"]
     found = [
-        Finding(one["label"], first["label"], test.points(document, STORAGES, one["name"]), None)
-        for one in others
+        Finding(one["label"], first["label"], test.points(document, STORAGES, one["name"]), None) for one in others
     ]
     return Findings(f"{test.title_in(document)}, one thread", found)
 
@@ -459,10 +457,7 @@ def _bars(document: Document, test: StorageTest) -> list[Bar]:
 def property_table(document: Document) -> Table:
     """Returns the property rows of the paper's Table 1, a column for each storage."""
     storages = document.settings["storages"]
-    lines = [
-        [label, *(str(Fact(**one["properties"][name])) for one in storages)]
-        for name, label in PROPERTIES.items()
-    ]
+    lines = [[label, *(str(Fact(**one["properties"][name])) for one in storages)] for name, label in PROPERTIES.items()]
     heads = ["property", *(one["label"] for one in storages)]
     return Table("What the storages are (declared: not found out here)", heads, lines, len(heads))
 
@@ -481,10 +476,7 @@ def summary_table(document: Document) -> Table:
         label = test.name_in(document)
         lines += [[f"{label}, one thread", *one], [f"{label}, best of many", *many]]
         ends.append([f"{label}, more threads", *more])
-    title = (
-        f"How fast they are (MiB/s, files of {format_size(FILE_BYTES)}; in brackets the number of "
-        "threads)"
-    )
+    title = f"How fast they are (MiB/s, files of {format_size(FILE_BYTES)}; in brackets the number of threads)"
     return Table(title, ["test", *(one["label"] for one in storages)], lines + ends)
 
 
@@ -520,8 +512,7 @@ def _by_threads(document: Document) -> Section:
     figure = Figure(
         "threads",
         Curves(panels, x="threads", y="speed-up", x_label="threads", columns=2),
-        "Speed-up by the number of threads, a line for each storage; the tables below have the "
-        "numbers.",
+        "Speed-up by the number of threads, a line for each storage; the tables below have the numbers.",
         "Speed-up beside one thread, each thread with a file of its own. Lines are medians, shaded "
         "are their 95 % bounds; the dotted line would be linear. Both axes are logarithmic. Files "
         "in memory are never cold.",
@@ -539,8 +530,7 @@ def _by_size(document: Document) -> Section:
     for test in TESTS:
         series = [
             Series.of_rows(
-                *(one["name"], one["label"], test.rows(document, one["name"], "sizes")),
-                *("file_bytes", test.metric),
+                *(one["name"], one["label"], test.rows(document, one["name"], "sizes")), *("file_bytes", test.metric)
             )
             for one in document.settings["storages"]
         ]
@@ -574,9 +564,7 @@ def sizes_table(document: Document, test: StorageTest) -> Table:
     return _by_storage(document, test, title, "sizes", columns)
 
 
-def _by_storage(
-    document: Document, test: StorageTest, title: str, part: str, columns: Iterable[str]
-) -> Table:
+def _by_storage(document: Document, test: StorageTest, title: str, part: str, columns: Iterable[str]) -> Table:
     """Returns a line for each storage."""
     lines = []
     for one in document.settings["storages"]:
@@ -593,10 +581,7 @@ def _by_storage(
 def _disk(document: Document) -> Section:
     return Section(
         "The disk itself",
-        [
-            "Direct transfers past every cache of this kernel, several in flight, over blocks "
-            "that the file has already."
-        ],
+        ["Direct transfers past every cache of this kernel, several in flight, over blocks that the file has already."],
         tables=[raw_table(document)],
     )
 

@@ -98,17 +98,12 @@ class Storage:
             "library": self.remote is not None,
             "paper_system": self.paper_system,
             "steps": list(self.steps),
-            "properties": {
-                name: {"value": fact.value, "declared": fact.declared}
-                for name, fact in self.facts.items()
-            },
+            "properties": {name: {"value": fact.value, "declared": fact.declared} for name, fact in self.facts.items()},
         }
 
 
 @contextlib.contextmanager
-def found_storages(
-    parent: str, room_bytes: int, mounts: Mounts | None, notes: list[str]
-) -> Iterator[list[Storage]]:
+def found_storages(parent: str, room_bytes: int, mounts: Mounts | None, notes: list[str]) -> Iterator[list[Storage]]:
     """Gives every storage that is there, each with room for that many bytes.
 
     Appends to ``notes`` which are not, and why. Raises FerryError where --dir has no room.
@@ -166,9 +161,7 @@ def _everybody_writes(folder: Path) -> bool:
 # ---- memory --------------------------------------------------------------------------------------
 
 
-def _memory(
-    first: Storage, folder: Path, room_bytes: int, mounts: Mounts, notes: list[str]
-) -> list[Storage]:
+def _memory(first: Storage, folder: Path, room_bytes: int, mounts: Mounts, notes: list[str]) -> list[Storage]:
     found = []
     for kind in MEMORY_KINDS:
         if kind == first.kind:
@@ -194,9 +187,7 @@ def _memory_storage(kind: str, folder: Path, room_bytes: int, mounts: Mounts) ->
     return Storage(kind, kind, kind, folder, None, None, mounted.steps, facts)
 
 
-def _shared_memory(
-    first: Storage, room_bytes: int, stack: contextlib.ExitStack, notes: list[str]
-) -> list[Storage]:
+def _shared_memory(first: Storage, room_bytes: int, stack: contextlib.ExitStack, notes: list[str]) -> list[Storage]:
     """Without root there is the tmpfs that every Linux has, as far as it has room."""
     if first.kind == "tmpfs":
         return []
@@ -217,9 +208,7 @@ def _memory_bytes() -> int:
 # ---- loop devices --------------------------------------------------------------------------------
 
 
-def _loops(
-    first: Storage, folder: Path, room_bytes: int, mounts: Mounts, notes: list[str]
-) -> list[Storage]:
+def _loops(first: Storage, folder: Path, room_bytes: int, mounts: Mounts, notes: list[str]) -> list[Storage]:
     if first.in_memory:
         notes.append(f"{first.label} lies in memory: no file systems on loop devices in it")
         return []
@@ -248,12 +237,7 @@ def _loops(
             **declared(kind),
         }
         label = f"{kind} (loop)"
-        found.append(
-            Storage(
-                *(name, label, kind, mounted.folder, first.medium, first.driver, mounted.steps),
-                facts,
-            )
-        )
+        found.append(Storage(*(name, label, kind, mounted.folder, first.medium, first.driver, mounted.steps), facts))
     return found
 
 
@@ -283,9 +267,7 @@ def _root(mounted: Mounted) -> str:
     folder = str(mounted.folder)
     command = ["mount", "-t", mounted.kind, "none", folder]
     try:
-        done = subprocess.run(
-            command, user=_NOBODY, group=_NOBODY, extra_groups=[], capture_output=True, check=False
-        )
+        done = subprocess.run(command, user=_NOBODY, group=_NOBODY, extra_groups=[], capture_output=True, check=False)
     except (OSError, ValueError, subprocess.SubprocessError):
         return "yes"
     if done.returncode == 0:  # in this process's own namespace

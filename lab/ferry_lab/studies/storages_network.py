@@ -137,9 +137,7 @@ def _mounted(first: Storage) -> dict[str, str]:
     return {kind: max(there, key=lambda p: p.startswith(own)) for kind, there in points.items()}
 
 
-def _as_mounted(
-    kind: str, point: str, room_bytes: int, stack: contextlib.ExitStack
-) -> Storage:
+def _as_mounted(kind: str, point: str, room_bytes: int, stack: contextlib.ExitStack) -> Storage:
     _check_answers(point)
     folder = stack.enter_context(scratch_folder(point, room_bytes)).absolute()
     storage = of_folder(folder)
@@ -161,6 +159,4 @@ def _check_answers(point: str) -> None:
         look.wait(_ANSWER_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         look.kill()  # it goes when the kernel lets it
-        raise FerryError(
-            f"it does not answer within {_ANSWER_TIMEOUT_S:g} s; see that its server runs"
-        ) from None
+        raise FerryError(f"it does not answer within {_ANSWER_TIMEOUT_S:g} s; see that its server runs") from None

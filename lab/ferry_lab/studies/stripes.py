@@ -67,9 +67,7 @@ class Stripes(RanksStudy):
 
         def cells(places: Sequence[Place]) -> dict[str, list[RanksCell]]:
             return {
-                count_of(writers, "writer"): stripes_cells(
-                    places[0], ranks, writers, ranks * each, axes
-                )
+                count_of(writers, "writer"): stripes_cells(places[0], ranks, writers, ranks * each, axes)
                 for writers in (1, ranks)
             }
 
@@ -91,9 +89,7 @@ class Stripes(RanksStudy):
             if "value" in row.axes:
                 writers = row.axes["writers"]
                 base, again = (row_at(rows, varied=one, writers=writers) for one in (DEFAULT, AGAIN))
-                comparisons.append(
-                    make_comparison("stripes_and_default", _METRIC, row, base, (base, again))
-                )
+                comparisons.append(make_comparison("stripes_and_default", _METRIC, row, base, (base, again)))
         return comparisons
 
     def answer(self, document: Document) -> Answer:
@@ -131,9 +127,7 @@ class Stripes(RanksStudy):
             *(_section(document, axis) for axis in _axes(document)),
             Section("What was counted", tables=[_counts_table(document)]),
             published.beside_the_paper(
-                "004",
-                ", where one writer on Lustre got no more from more stripes.",
-                [_paper_table(document)],
+                "004", ", where one writer on Lustre got no more from more stripes.", [_paper_table(document)]
             ),
         ]
 
@@ -153,15 +147,11 @@ def default_layout(where: str) -> Json | None:
     return layout
 
 
-def stripes_cells(
-    place: Place, ranks: int, writers: int, total: int, axes: dict[str, list[int]]
-) -> list[RanksCell]:
+def stripes_cells(place: Place, ranks: int, writers: int, total: int, axes: dict[str, list[int]]) -> list[RanksCell]:
     """Returns the default, twice for the noise, and every point of each axis."""
     points: list[tuple[Json, Json]] = [({"varied": DEFAULT}, {}), ({"varied": AGAIN}, {})]
     points += [
-        ({"varied": axis, "value": value}, _fields(axis, value))
-        for axis, values in axes.items()
-        for value in values
+        ({"varied": axis, "value": value}, _fields(axis, value)) for axis, values in axes.items() for value in values
     ]
     cells = [
         RanksCell(
@@ -302,15 +292,7 @@ def _point_label(row: Row) -> str:
 def _paper_table(document: Document) -> Table:
     """Returns the paper's bandwidths of one writer by stripe count, beside ours."""
     said = {int(n.x): f"{n.value:.0f} MB/s" for n in published.of_study("stripes")}
-    here = {
-        row.axes["value"]: bandwidth_of(row, _METRIC)
-        for row in where(document.rows, varied=COUNT, writers=1)
-    }
-    lines = [
-        [str(count), said.get(count, ""), here.get(count, "not measured")]
-        for count in sorted({*said, *here})
-    ]
-    title = (
-        f"{published.CITED['004']}, one writer, stripes of 20 MB on Lustre, beside ours (MiB/s)"
-    )
+    here = {row.axes["value"]: bandwidth_of(row, _METRIC) for row in where(document.rows, varied=COUNT, writers=1)}
+    lines = [[str(count), said.get(count, ""), here.get(count, "not measured")] for count in sorted({*said, *here})]
+    title = f"{published.CITED['004']}, one writer, stripes of 20 MB on Lustre, beside ours (MiB/s)"
     return Table(title, ["stripe count", "published", "here"], lines)

@@ -73,9 +73,7 @@ class Writers(RanksStudy):
 
         def cells(places: Sequence[Place]) -> dict[str, list[RanksCell]]:
             return {
-                f"{operation}, {FILES[kind]}": writers_cells(
-                    places[0], kind, operation, ranks, bytes_per_rank, counts
-                )
+                f"{operation}, {FILES[kind]}": writers_cells(places[0], kind, operation, ranks, bytes_per_rank, counts)
                 for operation, kind in _MEASUREMENTS
             }
 
@@ -94,8 +92,7 @@ class Writers(RanksStudy):
             pairs = [(SUBSET, row, every) for row in found if row is not every]
             pairs += [(BEST, row, best) for row in found if row is not best]
             comparisons += [
-                make_comparison(question, METRIC, row, baseline, (every, again))
-                for question, row, baseline in pairs
+                make_comparison(question, METRIC, row, baseline, (every, again)) for question, row, baseline in pairs
             ]
         return comparisons
 
@@ -227,9 +224,7 @@ def _curves(document: Document) -> Section:
     panels = []
     for operation, kind in _MEASUREMENTS:
         ways = {way: rows_of(document.rows, operation, kind, way) for way in (*SUBSETS, ALL)}
-        series = [
-            Series.of_rows(way, LABELS[way], rows, "writers", METRIC) for way, rows in ways.items()
-        ]
+        series = [Series.of_rows(way, LABELS[way], rows, "writers", METRIC) for way, rows in ways.items()]
         said = predictions(document.rows, operation, kind)
         rows = [row for row in ways["aggregate"] if row.id in said]
         if len(rows) > 1:
@@ -240,14 +235,9 @@ def _curves(document: Document) -> Section:
     figure = Figure(
         "writers",
         Curves(
-            panels,
-            x="threads",
-            x_label="ranks that write or read",
-            columns=2,
-            x_ticks=document.settings["writers"],
+            panels, x="threads", x_label="ranks that write or read", columns=2, x_ticks=document.settings["writers"]
         ),
-        "Curves of bandwidth by the number of writers, for each way; the tables below have the "
-        "numbers.",
+        "Curves of bandwidth by the number of writers, for each way; the tables below have the numbers.",
         "Lines are medians, shaded are their 95 % bounds; the model is calibrated from all ranks and "
         "from one writer. Both axes are logarithmic.",
     )
@@ -318,10 +308,7 @@ def _split_figure(document: Document) -> Figure:
 def _split_bar(row: Row) -> Bar:
     whole, way = call_ms(row), _way_of(row)
     longest = row.metrics.file_maximum_ns.median / 1e6
-    means = [
-        f"{label} {row.metric(f'{name}_mean_ns').median / 1e6:.1f} ms"
-        for name, label in _SPLIT.items()
-    ]
+    means = [f"{label} {row.metric(f'{name}_mean_ns').median / 1e6:.1f} ms" for name, label in _SPLIT.items()]
     return Bar(
         way,
         f"{writers_of(row)} {LABELS[way]}" if way != ALL else LABELS[ALL],
@@ -329,8 +316,7 @@ def _split_bar(row: Row) -> Bar:
         whole,
         whole,
         text=f"{whole:.0f} ms",
-        tip=f"longest file I/O {longest:.1f} of {whole:.1f} ms; means over the ranks: "
-        f"{', '.join(means)}",
+        tip=f"longest file I/O {longest:.1f} of {whole:.1f} ms; means over the ranks: {', '.join(means)}",
     )
 
 

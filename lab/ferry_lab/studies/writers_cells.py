@@ -32,15 +32,7 @@ def writers_cells(
     return [cell(place, kind, operation, way, ranks, bytes_per_rank, count) for way, count in ways]
 
 
-def cell(
-    place: Place,
-    kind: str,
-    operation: str,
-    way: str,
-    ranks: int,
-    bytes_per_rank: int,
-    writers: int,
-) -> RanksCell:
+def cell(place: Place, kind: str, operation: str, way: str, ranks: int, bytes_per_rank: int, writers: int) -> RanksCell:
     """Returns one cell; what is read is one file for all ways, as far as they read the same."""
     name = f"{kind}.{writers}" if kind == "own" else kind
     made = RanksCell(

@@ -76,8 +76,7 @@ def calibrate(xt3: Cluster) -> Cluster:
         few, many = (chosen[writers] for writers in sorted(chosen))
         for _ in range(_STEPS_MAX):
             rate, backlog = (
-                point.published_mb_per_s / simulate(xt3, point.transfer).bandwidth_mb_per_s
-                for point in (few, many)
+                point.published_mb_per_s / simulate(xt3, point.transfer).bandwidth_mb_per_s for point in (few, many)
             )
             if max(abs(rate - 1), abs(backlog - 1)) < _CLOSE_ENOUGH:
                 break
@@ -114,10 +113,7 @@ def _writers_point(xt3: Cluster, number: Number) -> PaperPoint:
     cluster = _with(
         xt3,
         {
-            "job": _with(
-                xt3.job,
-                {"ranks": 9216 if xt4 else 8640, "bytes_per_rank": int(size_mb * MB)},
-            ),
+            "job": _with(xt3.job, {"ranks": 9216 if xt4 else 8640, "bytes_per_rank": int(size_mb * MB)}),
             "servers": _with(xt3.servers, {"count": XT4_SERVERS if xt4 else xt3.servers.count}),
         },
     )
@@ -125,9 +121,7 @@ def _writers_point(xt3: Cluster, number: Number) -> PaperPoint:
     gather: Gather = "serial" if "serially" in number.note else "aggregate"
     how = "all ranks" if writers == cluster.job.ranks else f"a subset ({gather})"
     where = f"{'XT4' if xt4 else 'XT3'}, {size_mb:g} MB, {how}"
-    return PaperPoint(
-        number, where, cluster, SimulatedTransfer(operation, writers, gather), not xt4 and size_mb == 5
-    )
+    return PaperPoint(number, where, cluster, SimulatedTransfer(operation, writers, gather), not xt4 and size_mb == 5)
 
 
 def _stripes_point(xt3: Cluster, number: Number) -> PaperPoint:
@@ -135,13 +129,7 @@ def _stripes_point(xt3: Cluster, number: Number) -> PaperPoint:
     stripes = int(number.x)
     servers = _with(xt3.servers, {"count": max(xt3.servers.count, stripes)})
     job = _with(
-        xt3.job,
-        {
-            "ranks": 1,
-            "bytes_per_rank": _ONE_WRITER_BYTES,
-            "stripe_bytes": 20 * MB,
-            "stripe_count": stripes,
-        },
+        xt3.job, {"ranks": 1, "bytes_per_rank": _ONE_WRITER_BYTES, "stripe_bytes": 20 * MB, "stripe_count": stripes}
     )
     cluster = _with(xt3, {"servers": servers, "job": job})
     return PaperPoint(number, f"one writer, stripe count {stripes}", cluster, SimulatedTransfer("write", 1), False)

@@ -54,10 +54,7 @@ def _calibrated(every: Row, one: Row, kind: str) -> Cluster:
         network=Network(_NO_LIMIT_MB_PER_S, 0.0),
         servers=Servers(1, server_mb_per_s, server_mb_per_s, _REQUEST_BYTES, 0.0),
         metadata=Metadata(
-            create_ms=open_s * 1e3 / ranks,
-            open_ms=open_s * 1e3 / ranks,
-            create_backlog=1e9,
-            open_backlog=1e9,
+            create_ms=open_s * 1e3 / ranks, open_ms=open_s * 1e3 / ranks, create_backlog=1e9, open_backlog=1e9
         ),
         job=Job(
             ranks=ranks,

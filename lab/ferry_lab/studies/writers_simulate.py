@@ -41,13 +41,7 @@ from ferry_lab.run.study_files import RESULTS_CSV, RESULTS_JSON
 from ferry_lab.studies import published
 from ferry_lab.studies.cluster_model import MB, Cluster, built_in_cluster, read_cluster, to_json
 from ferry_lab.studies.writers_paper import NOT_HELD_AGAINST, points
-from ferry_lab.studies.writers_simulation import (
-    REQUESTS_MAX,
-    Operation,
-    SimulatedTransfer,
-    SimulationOutcome,
-    simulate,
-)
+from ferry_lab.studies.writers_simulation import REQUESTS_MAX, Operation, SimulatedTransfer, SimulationOutcome, simulate
 
 CLOSE_TO_BEST = 0.95  # of the best bandwidth; so few writers are as good
 _X_TICKS = 5
@@ -134,9 +128,7 @@ def make_document(cluster: Cluster, quick: bool, started: str) -> Simulation:
         command=["ferry", *sys.argv[1:]],
         started=started,
         finished=results.now().isoformat(timespec="seconds"),
-        environment=SimulationEnvironment(
-            None, {"ferry": __version__, "git_revision": results.git_revision()}
-        ),
+        environment=SimulationEnvironment(None, {"ferry": __version__, "git_revision": results.git_revision()}),
         settings=SimulationSettings(quick, msgspec.convert(to_json(cluster), SimulatedCluster)),
         notes=_notes(cluster, rows),
         rows=rows,
@@ -183,9 +175,7 @@ def find_best(rows: Sequence[SimulatedRow], operation: Operation) -> Best:
         low -= 1
     while high + 1 < len(of) and of[high + 1].bandwidth_mb_per_s >= least:
         high += 1
-    return Best(
-        of[best].writers, of[best].bandwidth_mb_per_s, of[low].writers, of[high].writers
-    )
+    return Best(of[best].writers, of[best].bandwidth_mb_per_s, of[low].writers, of[high].writers)
 
 
 def _powers(most: int, base: int) -> list[int]:
@@ -254,18 +244,15 @@ def make_sections(document: Simulation) -> list[Section]:
     writers = Figure(
         "writers",
         _curves(document, "by writers", "number of writers"),
-        "Curves of bandwidth by the number of writers, for writes and reads; the table below has "
-        "the numbers.",
+        "Curves of bandwidth by the number of writers, for writes and reads; the table below has the numbers.",
         "Bandwidth of all ranks together by the number of writers; the other ranks send them their "
         "data, or get it from them. Both axes are logarithmic.",
     )
     ranks = Figure(
         "ranks",
         _curves(document, "all ranks write", "number of ranks, all of which write"),
-        "Curves of bandwidth by the number of ranks where all write or read; the table below has "
-        "the numbers.",
-        "Bandwidth where every rank writes its own data, and there are more and more ranks. Both "
-        "axes are logarithmic.",
+        "Curves of bandwidth by the number of ranks where all write or read; the table below has the numbers.",
+        "Bandwidth where every rank writes its own data, and there are more and more ranks. Both axes are logarithmic.",
     )
     return [
         Section(
@@ -293,10 +280,7 @@ def conclude(document: Simulation) -> list[str]:
         span = f"{few} to {many} are" if few != many else "no other number tried is"
         highest = best.bandwidth_mb_per_s
         counts.append(f"{best.writers} to {operation} ({_rate(highest)}; {span} within 5 %)")
-        rates = {
-            row.writers: row.bandwidth_mb_per_s
-            for row in _rows_of(document.rows, "by writers", operation)
-        }
+        rates = {row.writers: row.bandwidth_mb_per_s for row in _rows_of(document.rows, "by writers", operation)}
         one, every = (_percent(rates[count] / highest) for count in (1, ranks))
         shares.append(f"{operation}: {every} with all {ranks}, {one} with one")
     return [
@@ -337,19 +321,12 @@ def _sweep_table(document: Simulation, group: str) -> Table:
     written, read = (_rows_of(document.rows, group, operation) for operation in _OPERATIONS)
 
     def cells(row: SimulatedRow) -> list[str]:
-        return [
-            f"{row.bandwidth_mb_per_s / 1000:.2f}",
-            f"{row.opens_s:.2f} s",
-            _percent(row.servers_busy_share),
-        ]
+        return [f"{row.bandwidth_mb_per_s / 1000:.2f}", f"{row.opens_s:.2f} s", _percent(row.servers_busy_share)]
 
     return Table(
         "",
         ["writers", "write GB/s", "opens", "servers busy", "read GB/s", "opens", "servers busy"],
-        [
-            [str(one.writers), *cells(one), *cells(other)]
-            for one, other in zip(written, read, strict=True)
-        ],
+        [[str(one.writers), *cells(one), *cells(other)] for one, other in zip(written, read, strict=True)],
     )
 
 
@@ -360,9 +337,7 @@ def _curves(document: Simulation, group: str, x_label: str) -> Curves:
         rates = [row.bandwidth_mb_per_s for row in rows]
         counts = [row.writers for row in rows]
         series.append(Series(operation, operation, counts, rates, rates, rates))
-    return Curves(
-        [Panel("", series)], x="threads", y="rate", x_label=x_label, x_ticks=_ticks(counts)
-    )
+    return Curves([Panel("", series)], x="threads", y="rate", x_label=x_label, x_ticks=_ticks(counts))
 
 
 def _ticks(counts: Sequence[int]) -> list[float]:
@@ -384,10 +359,7 @@ _PANELS: tuple[tuple[str, Callable[[PaperRow], bool]], ...] = (
 
 def _paper_section(document: Simulation) -> Section:
     cited = published.CITED["004"]
-    panels = [
-        BarPanel(title, [_bar(row) for row in document.paper if belongs(row)])
-        for title, belongs in _PANELS
-    ]
+    panels = [BarPanel(title, [_bar(row) for row in document.paper if belongs(row)]) for title, belongs in _PANELS]
     figure = Figure(
         "paper",
         Bars(panels, columns=1, common_scale=False, label_width=150.0),

@@ -174,9 +174,7 @@ class Samples:
                 self.times[(workload.name, view), point] = series
 
 
-def run_keys(
-    folder: str, keys: Sequence[Key], repeats: int, time_limit_s: float, clock: Clock
-) -> Samples:
+def run_keys(folder: str, keys: Sequence[Key], repeats: int, time_limit_s: float, clock: Clock) -> Samples:
     """Measures every key, interleaved, ``repeats`` times or until time is up."""
     points = list(dict.fromkeys(point.with_setting("queue_depth", 1) for _, point, _ in keys))
     variants = {point: index for index, point in enumerate(points)}
@@ -223,9 +221,7 @@ def _without(tuned: Sequence[Tuned], others: Sequence[Tuned]) -> list[Tuned]:
     return [one for one in tuned if not any(one is other for other in others)]
 
 
-def _explore(
-    folder: str, waiting: Sequence[Tuned], outcome: Outcome, clock: Clock
-) -> list[Tuned]:
+def _explore(folder: str, waiting: Sequence[Tuned], outcome: Outcome, clock: Clock) -> list[Tuned]:
     """Explores candidates of as many settings as fit into the round, at least one."""
     explored: list[Tuned] = []
     until_s = clock.elapsed_s() + _EXPLORE_SHARE * clock.left_s()
@@ -296,9 +292,7 @@ def _wanted(tuned: Sequence[Tuned], point: Point | None = None) -> dict[Workload
     return wanted
 
 
-def _confirm(
-    folder: str, explored: Sequence[Tuned], outcome: Outcome, clock: Clock, more: bool
-) -> None:
+def _confirm(folder: str, explored: Sequence[Tuned], outcome: Outcome, clock: Clock, more: bool) -> None:
     """Judges candidates against the defaults, most promising first, while time allows.
 
     ``more``: other settings are still untried, so save time.
@@ -337,12 +331,7 @@ def _whole_s(outcome: Outcome, chosen: Sequence[Tuned], clock: Clock) -> float:
 
 
 def _judge(
-    folder: str,
-    chosen: Sequence[Tuned],
-    outcome: Outcome,
-    clock: Clock,
-    pairs: int,
-    time_limit_s: float,
+    folder: str, chosen: Sequence[Tuned], outcome: Outcome, clock: Clock, pairs: int, time_limit_s: float
 ) -> None:
     samples = run_keys(folder, _pair_keys(_wanted(chosen)), pairs, time_limit_s, clock)
     outcome.notes += samples.notes
@@ -406,10 +395,7 @@ def make_entry(facts: Json, outcome: Outcome, measured: str) -> tuple[TunedMachi
         queue_depth=point.queue_depth if point.queue_depth != 1 else UNSET,
         settings=[_setting_facts(tuned) for tuned in outcome.tuned],
         workloads=[
-            TunedWorkload(
-                *(*one.view, one.ratio.median, one.ratio.low, one.ratio.high),
-                *(one.noise, one.finding),
-            )
+            TunedWorkload(*(*one.view, one.ratio.median, one.ratio.low, one.ratio.high), *(one.noise, one.finding))
             for one in comparisons
         ],
     )

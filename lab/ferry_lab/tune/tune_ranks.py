@@ -127,7 +127,4 @@ def _cell(path: str, ranks: int, choice: tuple[int, int], name: str = "") -> Ran
 
 def _times(cells: list[RanksCell], repeats: int) -> dict[str, list[float]]:
     measured = run_plan(Plan(cells, repeats))
-    return {
-        name: [float(whole_ns(sample)) for sample in samples]
-        for name, samples in measured.samples.items()
-    }
+    return {name: [float(whole_ns(sample)) for sample in samples] for name, samples in measured.samples.items()}

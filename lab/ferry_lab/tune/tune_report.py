@@ -18,9 +18,7 @@ def storage_of(entry: Entry) -> str:
     return f"{name} at {entry.mount_point}" if entry.mount_point else name
 
 
-def print_report(
-    console: Console, folder: str, entry: Entry, outcome: Outcome, path: str
-) -> None:
+def print_report(console: Console, folder: str, entry: Entry, outcome: Outcome, path: str) -> None:
     """Prints the tables, the recommendation and the path of the profile."""
     console.print(f"Tuned {storage_of(entry)} ({folder}) for device cpu in {outcome.spent_s:.0f} s")
     console.print()
@@ -83,9 +81,7 @@ def _print_recommendation(console: Console, outcome: Outcome) -> None:
         return
     for tuned in taken:
         assert tuned.candidate is not None
-        console.print(
-            f"recommended: {tuned.setting.title} {tuned.setting.format(tuned.candidate.value)}"
-        )
+        console.print(f"recommended: {tuned.setting.title} {tuned.setting.format(tuned.candidate.value)}")
 
 
 def _percent(ratio: float) -> str:

@@ -14,14 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ferry_lab.stats import judge
-from ferry_lab.tune.tuning_workloads import (
-    DEFAULTS,
-    DURABLE,
-    Point,
-    Setting,
-    by_host,
-    crossover_ends,
-)
+from ferry_lab.tune.tuning_workloads import DEFAULTS, DURABLE, Point, Setting, by_host, crossover_ends
 
 View = tuple[str, str]  # workload, and which of its times
 Times = Mapping[tuple[View, Point], Sequence[float]]  # ns, by repeat
@@ -117,9 +110,7 @@ def _log_gain(setting: Setting, view: View, value: int | str, times: Times, half
     return math.log(median(setting.default)) - math.log(median(value))
 
 
-def compare(
-    view: View, default: Sequence[float], again: Sequence[float], other: Sequence[float]
-) -> WorkloadComparison:
+def compare(view: View, default: Sequence[float], again: Sequence[float], other: Sequence[float]) -> WorkloadComparison:
     """Compares two series of one view; ``again`` is the default's second one, for the noise."""
     ratio = judge.median_bounds(judge.pair_ratios(default, other))
     aa = judge.median_bounds(judge.pair_ratios(default, again))
@@ -128,9 +119,7 @@ def compare(
     return WorkloadComparison(view, ratio, noise, judge.finding(ratio, noise, len(default)))
 
 
-def judge_point(
-    views: Sequence[View], times: Times, again: Mapping[View, Sequence[float]], point: Point
-) -> Verdict:
+def judge_point(views: Sequence[View], times: Times, again: Mapping[View, Sequence[float]], point: Point) -> Verdict:
     """Judges a point against the defaults by the rule of stats.judge, over all ``views``.
 
     A point is accepted if all views together are faster by more than the noise, and no view may be
@@ -172,8 +161,7 @@ def _possible_harm(comparisons: Sequence[WorkloadComparison]) -> str | None:
     worst = min(unproven, key=lambda c: c.ratio.low)
     ratio = worst.ratio
     return (
-        f"{' '.join(worst.view)} may be slower: {ratio.median:.2f} ({ratio.low:.2f} to "
-        f"{ratio.high:.2f}) of its speed"
+        f"{' '.join(worst.view)} may be slower: {ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f}) of its speed"
     )
 
 

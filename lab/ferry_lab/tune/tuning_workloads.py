@@ -141,9 +141,7 @@ class Setting:
         if not self.is_crossover:
             return list(self.workloads)
         return [
-            w
-            for w in self.workloads
-            if by_host(w.transfer_bytes, value) != by_host(w.transfer_bytes, self.default)
+            w for w in self.workloads if by_host(w.transfer_bytes, value) != by_host(w.transfer_bytes, self.default)
         ]
 
 
@@ -176,13 +174,7 @@ def make_settings(cpus: int, can_be_cold: bool) -> list[Setting]:
             [16 * KIB, 128 * KIB, 256 * KIB],
             [*small_streams, scattered_4k, random_4k, writes[0], writes[4]],
         ),
-        Setting(
-            "readahead_bytes",
-            "readahead per stream",
-            8 * MIB,
-            [512 * KIB, MIB, 2 * MIB, 4 * MIB],
-            small_streams,
-        ),
+        Setting("readahead_bytes", "readahead per stream", 8 * MIB, [512 * KIB, MIB, 2 * MIB, 4 * MIB], small_streams),
         Setting(
             "host_stream_read_bytes_min",
             "streams read by the host from",
@@ -199,14 +191,7 @@ def make_settings(cpus: int, can_be_cold: bool) -> list[Setting]:
             [random_4k, *_reads("scattered", SIZES[:4], cold)],
             is_crossover=True,
         ),
-        Setting(
-            "host_write_bytes_min",
-            "writes by the host from",
-            4 * MIB,
-            [*SIZES, NEVER],
-            writes,
-            is_crossover=True,
-        ),
+        Setting("host_write_bytes_min", "writes by the host from", 4 * MIB, [*SIZES, NEVER], writes, is_crossover=True),
         Setting("queue_depth", "calls in flight", 1, [4, 8, 16, 32], in_flight, is_bytes=False),
     ]
     callers = largest_power_of_two(max(1, min(cpus - 1, 16)))
@@ -214,9 +199,7 @@ def make_settings(cpus: int, can_be_cold: bool) -> list[Setting]:
     threads = [count for count in (1, 2, 4, 8) if count <= cpus and count != default]
     if threads:
         loads = [replace(load, threads=callers) for load in (small_streams[-1], *in_flight)]
-        settings.append(
-            Setting("server_threads", "server threads", default, threads, loads, is_bytes=False)
-        )
+        settings.append(Setting("server_threads", "server threads", default, threads, loads, is_bytes=False))
     return settings
 
 

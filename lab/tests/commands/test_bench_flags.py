@@ -39,9 +39,7 @@ def corrupt(path: Path, at: int) -> None:
 @pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("pattern", ["sequential", "random"])
-def test_segments_and_files_are_written_and_read(
-    tmp_path: Path, interface: str, own: bool, pattern: str
-) -> None:
+def test_segments_and_files_are_written_and_read(tmp_path: Path, interface: str, own: bool, pattern: str) -> None:
     way = {
         **{"interface": interface, "threads": 3, "segments": 4, "file_per_thread": own},
         **{"pattern": pattern, "total_bytes": 3 * 4 * 16 * KIB},
@@ -59,18 +57,14 @@ def test_segments_and_files_are_written_and_read(
 def test_every_block_of_every_file_differs(tmp_path: Path) -> None:
     way = {"threads": 2, "file_per_thread": True, "total_bytes": 64 * KIB}
     measure([cell(tmp_path / "new", operation="write", keep=True, **way)])
-    blocks = {
-        path.read_bytes()[at : at + 8] for path in tmp_path.iterdir() for at in range(0, 32768, 4096)
-    }
+    blocks = {path.read_bytes()[at : at + 8] for path in tmp_path.iterdir() for at in range(0, 32768, 4096)}
     assert len(blocks) == 16
 
 
 @pytest.mark.parametrize("reorder", ["neighbour", "random"])
 @pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize("own", [False, True])
-def test_parts_of_others_are_read(
-    tmp_path: Path, interface: str, reorder: str, own: bool
-) -> None:
+def test_parts_of_others_are_read(tmp_path: Path, interface: str, reorder: str, own: bool) -> None:
     way = {"interface": interface, "threads": 3, "file_per_thread": own, "total_bytes": 192 * KIB}
     measure([cell(tmp_path / "new", operation="write", keep=True, **way)])
     back = cell(tmp_path / "new", reorder=reorder, check=True, **way)
@@ -95,9 +89,7 @@ def test_with_and_without_barriers(tmp_path: Path, barriers: bool, own: bool) ->
 
 @pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize("pattern", ["sequential", "random"])
-def test_a_deadline_ends_a_write_and_what_is_kept_is_whole(
-    tmp_path: Path, interface: str, pattern: str
-) -> None:
+def test_a_deadline_ends_a_write_and_what_is_kept_is_whole(tmp_path: Path, interface: str, pattern: str) -> None:
     new = tmp_path / "new"
     total = 64 << 20
     way = {"interface": interface, "pattern": pattern, "total_bytes": total, "threads": 2}
@@ -114,9 +106,7 @@ def test_a_deadline_ends_a_write_and_what_is_kept_is_whole(
 
 
 @pytest.mark.parametrize(
-    "way",
-    [{"interface": "posix"}, {"interface": "uring", "queue_depth": 8}, {"placement": "compute"}],
-    ids=str,
+    "way", [{"interface": "posix"}, {"interface": "uring", "queue_depth": 8}, {"placement": "compute"}], ids=str
 )
 def test_a_deadline_ends_a_read(tmp_path: Path, way: dict[str, Any]) -> None:
     path = tmp_path / "data"
@@ -131,12 +121,9 @@ def test_a_deadline_ends_a_read(tmp_path: Path, way: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("interface", "at"),
-    [("ferry", 0), ("posix", 4095), ("mmap", 70000), ("uring", (1 << 20) - 1)],
+    ("interface", "at"), [("ferry", 0), ("posix", 4095), ("mmap", 70000), ("uring", (1 << 20) - 1)]
 )
-def test_a_corrupted_file_is_caught_by_name_and_byte(
-    command: Command, scratch: Path, interface: str, at: int
-) -> None:
+def test_a_corrupted_file_is_caught_by_name_and_byte(command: Command, scratch: Path, interface: str, at: int) -> None:
     flags = ["-a", interface, "-b", "1m", "-t", "64k", "-i", "1"]
     assert command.run("bench", "-w", "-k", *flags, "file").returncode == 0
     assert command.run("bench", "-r", "-R", *flags, "file").returncode == 0
@@ -149,9 +136,7 @@ def test_a_corrupted_file_is_caught_by_name_and_byte(
     assert command.run("bench", "-r", *flags, "file").returncode == 0
 
 
-def test_a_file_that_ferry_did_not_write_cannot_be_checked(
-    command: Command, scratch: Path
-) -> None:
+def test_a_file_that_ferry_did_not_write_cannot_be_checked(command: Command, scratch: Path) -> None:
     (scratch / "file").write_bytes(bytes(1 << 20))
     done = command.run("bench", "-r", "-R", "-b", "1m", "-i", "1", "file")
     assert done.returncode == 1
@@ -166,9 +151,7 @@ def test_a_byte_that_changes_between_repeats_is_caught(data: Path, way: dict[str
     """The first pass over the file finds nothing; only verification while timed does."""
     first = cell(data, id="a", total_bytes=2 << 20, check=True, expect_pattern_seed=5, **way)
     # A write in between, to the same file: the cells take turns.
-    other = cell(
-        data, id="b", operation="write", total_bytes=2 << 20, overwrite=True, seed=9, keep=True
-    )
+    other = cell(data, id="b", operation="write", total_bytes=2 << 20, overwrite=True, seed=9, keep=True)
     status, lines = run_bench({"cells": [first, other], "repeats": 2})
     assert status == 1
     assert [line["cell"] for line in samples(lines)] == ["a", "b", "b"]
@@ -280,9 +263,7 @@ def test_the_schema_refuses_rows_without_counters(command: Command, tmp_path: Pa
         (["-a", "aio"], "-a uring keeps several calls in flight"),
     ],
 )
-def test_options_of_ior_are_answered_by_what_takes_their_place(
-    command: Command, flags: list[str], answer: str
-) -> None:
+def test_options_of_ior_are_answered_by_what_takes_their_place(command: Command, flags: list[str], answer: str) -> None:
     done = command.run("bench", *flags, "file")
     assert done.returncode == 2
     assert answer in done.stderr

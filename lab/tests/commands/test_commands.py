@@ -90,9 +90,7 @@ def test_bench_reads_with_the_device_cache_cold_and_warm(command: Command, data:
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
-def test_bench_writes_then_reads_then_cleans_up(
-    command: Command, scratch: Path, interface: str
-) -> None:
+def test_bench_writes_then_reads_then_cleans_up(command: Command, scratch: Path, interface: str) -> None:
     flags = ["-a", interface, "-b", "256k", "-t", "16k", "-i", "3", "-e", "--json", "../r.json"]
     done = command.run("bench", *flags, "file")
     assert done.stderr == ""
@@ -175,9 +173,7 @@ def test_bench_of_a_path_that_is_not_utf_8(command: Command, scratch: Path) -> N
 # ---- study ---------------------------------------------------------------------------------------
 
 
-def test_the_study_ends_with_tables_conclusions_and_results(
-    command: Command, scratch: Path, tmp_path: Path
-) -> None:
+def test_the_study_ends_with_tables_conclusions_and_results(command: Command, scratch: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ["study", "placements", "--quick", "--repeats", "2", "--out", out]
     done = command.run(*arguments)
@@ -214,9 +210,7 @@ def test_the_study_ends_with_tables_conclusions_and_results(
     csv = (out / "results.csv").read_text().splitlines()
     assert len(csv) == 1 + sum(len(row["repeats"]) for row in document["rows"])
     assert "elapsed_ns" in csv[0]
-    assert sorted(path.name for path in out.iterdir()) == [
-        *("plots", "report.html", "results.csv", "results.json"),
-    ]
+    assert sorted(path.name for path in out.iterdir()) == [*("plots", "report.html", "results.csv", "results.json")]
     html = (out / "report.html").read_text()
     assert document["environment"]["machine"]["kernel"] in html
     assert f"study placements --quick --repeats 2 --out {out}" in html
@@ -231,10 +225,7 @@ def test_the_study_ends_with_tables_conclusions_and_results(
 
 @pytest.mark.parametrize(
     ("name", "plots"),
-    [
-        ("optimizations", ("alone", "file-sizes", "small-files")),
-        ("storages", ("file-sizes", "table-1", "threads")),
-    ],
+    [("optimizations", ("alone", "file-sizes", "small-files")), ("storages", ("file-sizes", "table-1", "threads"))],
 )
 def test_the_other_studies_end_like_that(
     command: Command, scratch: Path, tmp_path: Path, name: str, plots: tuple[str, ...]
@@ -267,14 +258,11 @@ def test_a_file_is_only_for_the_study_that_reads_one(command: Command, data: Pat
         assert f"--file is not for the study {name}" in done.stderr
 
 
-def test_the_study_only_reads_a_file_of_the_user(
-    command: Command, scratch: Path, data: Path
-) -> None:
+def test_the_study_only_reads_a_file_of_the_user(command: Command, scratch: Path, data: Path) -> None:
     data.chmod(0o444)
     before = fingerprint(data)
     done = command.run(
-        *("study", "placements", "--quick", "--repeats", "2", "--file", data),
-        *("--json", scratch / "r.json"),
+        *("study", "placements", "--quick", "--repeats", "2", "--file", data), *("--json", scratch / "r.json")
     )
     assert done.returncode == 0
     assert fingerprint(data) == before
@@ -323,9 +311,7 @@ def test_progress_is_shown_on_a_terminal_only(command: Command, data: Path) -> N
 
 
 @pytest.mark.parametrize("arguments", [["info"], ["--help"], ["bench", "-r", "-b", "1m", "DATA"]])
-def test_a_reader_that_goes_away_is_no_crash(
-    command: Command, data: Path, arguments: list[str]
-) -> None:
+def test_a_reader_that_goes_away_is_no_crash(command: Command, data: Path, arguments: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:

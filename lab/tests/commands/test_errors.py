@@ -169,9 +169,7 @@ def test_a_file_that_vanishes(command: Command, tmp_path: Path, data: Path) -> N
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
-def test_a_file_that_vanishes_between_repeats(
-    command: Command, scratch: Path, data: Path, interface: str
-) -> None:
+def test_a_file_that_vanishes_between_repeats(command: Command, scratch: Path, data: Path, interface: str) -> None:
     process = command.start("bench", "-a", interface, "-r", "-b", "2m", "-i", "100000", data)
     try:
         while not any("--plan" in line for line in command.processes()):
@@ -213,9 +211,7 @@ def test_a_small_disk_is_noticed_before_anything_is_written(
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
-def test_a_disk_that_fills_up_meanwhile(
-    command: Command, small_disk: Path, interface: str
-) -> None:
+def test_a_disk_that_fills_up_meanwhile(command: Command, small_disk: Path, interface: str) -> None:
     # The disk has space at the start, and none for writing: replaces another program.
     program = small_disk.parent / "bin" / "ferry-bench"
     program.parent.mkdir()
@@ -249,9 +245,7 @@ def test_a_folder_that_may_not_be_written(command: Command, tmp_path: Path, data
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_files_that_may_not_be_touched(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: Path
-) -> None:
+def test_files_that_may_not_be_touched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: Path) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may do everything
     with pytest.raises(FerryError, match="may not be read"):
         files.check_readable_file(str(data))
@@ -276,12 +270,18 @@ def test_a_disk_that_is_too_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 @pytest.mark.parametrize("uri", ["s3://bucket/key", "http://x/y", "nfs:/export/x", "cephfs:/a", "pvfs:/a"])
 @pytest.mark.parametrize(
     "arguments",
-    [["info", "URI"], ["bench", "URI"], ["bench", "-r", "-o", "URI"], ["cp", "URI", "x"],
-     ["cp", "x", "URI"], ["layout", "get", "URI"], ["import", "URI"], ["tune", "--dir", "URI"]],
+    [
+        ["info", "URI"],
+        ["bench", "URI"],
+        ["bench", "-r", "-o", "URI"],
+        ["cp", "URI", "x"],
+        ["cp", "x", "URI"],
+        ["layout", "get", "URI"],
+        ["import", "URI"],
+        ["tune", "--dir", "URI"],
+    ],
 )
-def test_an_unknown_scheme_is_no_missing_file(
-    command: Command, uri: str, arguments: list[str]
-) -> None:
+def test_an_unknown_scheme_is_no_missing_file(command: Command, uri: str, arguments: list[str]) -> None:
     done = command.run(*(uri if word == "URI" else word for word in arguments))
     assert done.returncode == 2
     assert f"'{uri}' names no storage that Ferry knows; its URIs are nfs://server/export" in done.stderr
@@ -330,9 +330,7 @@ def test_a_build_without_ranks_says_what_is_missing(
         ("checkout", True, "is not built, though an MPI library is here ("),
     ],
 )
-def test_a_package_without_collective_says_why(
-    tmp_path: Path, place: str, compiler: bool, words: str
-) -> None:
+def test_a_package_without_collective_says_why(tmp_path: Path, place: str, compiler: bool, words: str) -> None:
     """The module without the extension; no mpi4py is reached."""
     package = tmp_path / "x" / "ferry"
     package.mkdir(parents=True)
@@ -359,26 +357,16 @@ def test_a_package_without_collective_says_why(
 
 
 def test_an_error_of_a_scratch_file_names_the_folder_that_was_given(tmp_path: Path) -> None:
-    with (
-        pytest.raises(FerryError) as caught,
-        files.scratch_folder(str(tmp_path), 0) as folder,
-    ):
+    with pytest.raises(FerryError) as caught, files.scratch_folder(str(tmp_path), 0) as folder:
         raise FerryError(f"{folder}/write-1: No space left on device; free some space")
-    assert str(caught.value) == (
-        f"a scratch file in {tmp_path}: No space left on device; free some space"
-    )
-    with (
-        pytest.raises(native.MeasuringError) as measuring,
-        files.scratch_folder(str(tmp_path), 0) as folder,
-    ):
+    assert str(caught.value) == (f"a scratch file in {tmp_path}: No space left on device; free some space")
+    with pytest.raises(native.MeasuringError) as measuring, files.scratch_folder(str(tmp_path), 0) as folder:
         raise native.MeasuringError(f"the contents of {folder}/a are wrong", 0)
     assert str(measuring.value) == f"the contents of a scratch file in {tmp_path} are wrong"
     assert measuring.value.error_number == 0
 
 
-def test_a_relative_folder_is_named_as_it_was_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_folder_is_named_as_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FerryError) as caught, files.scratch_folder(".", 0) as folder:
         raise FerryError(f"{folder.absolute()}/a: No space left on device")

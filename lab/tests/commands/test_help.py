@@ -61,11 +61,7 @@ def test_the_command_prints_the_same(command: Command, arguments: list[str], nam
 def run_checkout(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs ./ferry with arguments that need no set-up."""
     return subprocess.run(
-        [ROOT / "ferry", *arguments],
-        env={"PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=60,
+        [ROOT / "ferry", *arguments], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60
     )
 
 
@@ -99,9 +95,7 @@ def test_the_checkout_refuses_what_is_no_command(arguments: list[str], words: st
         (["help", "info", "x"], "No such command 'info x'; ferry --help explains"),
     ],
 )
-def test_errors_send_to_the_page_of_the_command(
-    command: Command, arguments: list[str], page: str
-) -> None:
+def test_errors_send_to_the_page_of_the_command(command: Command, arguments: list[str], page: str) -> None:
     done = command.run(*arguments)
     assert done.returncode == 2
     assert done.stderr.endswith(f"{page}\n")
@@ -146,7 +140,7 @@ def test_there_is_a_completion_for_each_shell(command: Command, shell: str) -> N
 
 def test_bash_takes_the_completion_and_asks_the_command(command: Command, tmp_path: Path) -> None:
     program = tmp_path / "ferry"
-    program.write_text(f"#!/bin/sh\nexec {shlex.join(command.arguments())} \"$@\"\n")
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(command.arguments())} "$@"\n')
     program.chmod(0o755)
     script = (
         'eval "$(ferry completion bash)"; COMP_WORDS=(ferry layout g); COMP_CWORD=2; '

@@ -41,9 +41,7 @@ def in_shell(command: Command, redirection: str, *arguments: object) -> tuple[in
 def test_a_closed_standard_output_is_one_line(command: Command, arguments: list[str]) -> None:
     status, out, errors = in_shell(command, ">&-", *arguments)
     assert (status, out) == (1, "")
-    assert errors == (
-        "ferry: standard output is closed; send it to /dev/null if you do not want it\n"
-    )
+    assert errors == ("ferry: standard output is closed; send it to /dev/null if you do not want it\n")
     assert list(command.scratch.iterdir()) == []
 
 
@@ -187,9 +185,7 @@ def test_json_keeps_a_name_that_is_not_utf_8(command: Command, scratch: Path) ->
 def test_a_name_is_no_markup(command: Command, scratch: Path) -> None:
     name = "[bold]x[red]"
     (scratch / name).write_bytes(bytes(65536))
-    status, lines = run_on_terminal(
-        command, 200, "bench", "-r", "-b", "64k", "-t", "64k", "-i", "1", name
-    )
+    status, lines = run_on_terminal(command, 200, "bench", "-r", "-b", "64k", "-t", "64k", "-i", "1", name)
     assert status == 0
     assert lines[0].startswith(f"{name} on ")
 

@@ -23,10 +23,7 @@ def shown(table: Table, width: int) -> list[str]:
 
 def wide_table(left: int) -> Table:
     heads = ["transfer size", "access", *(f"column{n}" for n in range(12))]
-    rows = [
-        [f"{4 << row} KiB", "read", *(f"{1000 * row + n}.25 ±{n}%" for n in range(12))]
-        for row in range(4)
-    ]
+    rows = [[f"{4 << row} KiB", "read", *(f"{1000 * row + n}.25 ±{n}%" for n in range(12))] for row in range(4)]
     return Table("Bandwidths by transfer size, for those who read them", heads, rows, left)
 
 
@@ -67,8 +64,7 @@ def test_a_table_that_fits_is_one_block() -> None:
 @pytest.mark.parametrize("columns", [80, 40])
 def test_bench_shows_every_column(command: Command, tmp_path: Path, columns: int) -> None:
     status, lines = run_on_terminal(
-        command, columns,
-        *("bench", "-b", "128k", "-t", "64k", "-i", "3", "-e", "--json", tmp_path / "r.json", "f"),
+        command, columns, *("bench", "-b", "128k", "-t", "64k", "-i", "3", "-e", "--json", tmp_path / "r.json", "f")
     )
     assert status == 0
     table = lines[next(i for i, line in enumerate(lines) if line.startswith("access")) :]

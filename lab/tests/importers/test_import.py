@@ -94,11 +94,7 @@ def test_ior_with_tasks_files_and_checks(command: Command, tmp_path: Path) -> No
 
 def test_fio(command: Command) -> None:
     read, write = imported(command, FIO)["rows"]
-    assert (read["interface"], read["pattern"], read["operation"]) == (
-        "posix",
-        "sequential",
-        "read",
-    )
+    assert (read["interface"], read["pattern"], read["operation"]) == ("posix", "sequential", "read")
     assert (read["transfer_bytes"], read["total_bytes"]) == (64 * KIB, 16 * MIB)
     (sample,) = read["repeats"]
     assert sample["io_ns"] == 31_000_000
@@ -107,9 +103,7 @@ def test_fio(command: Command) -> None:
         **{"samples": 256, "one_call_in": 1},
     }
     # 20 % of 30 ms
-    assert sample["callers"] == {
-        **{"user_cpu_ns": 0, "system_cpu_ns": 6_000_000, "context_switches": 10}
-    }
+    assert sample["callers"] == {**{"user_cpu_ns": 0, "system_cpu_ns": 6_000_000, "context_switches": 10}}
     # Two parallel jobs are two threads of one measurement.
     assert (write["interface"], write["pattern"], write["operation"]) == ("uring", "random", "write")
     assert (write["threads"], write["queue_depth"], write["sync"]) == (2, 8, "fsync")
@@ -135,9 +129,7 @@ def test_fio_groups_and_mixed_jobs(command: Command, tmp_path: Path) -> None:
 
 
 def test_several_files_are_repeats_in_one_table(command: Command) -> None:
-    done = command.run(
-        "bench", "-a", "posix", "-b", "64k", "-t", "4k", "-i", "2", "--json", "b", "f"
-    )
+    done = command.run("bench", "-a", "posix", "-b", "64k", "-t", "4k", "-i", "2", "--json", "b", "f")
     assert done.returncode == 0
     mine = command.scratch / "b"
     document = imported(command, FIO, mine, IOR, FIO, mine)
@@ -148,9 +140,7 @@ def test_several_files_are_repeats_in_one_table(command: Command) -> None:
         assert row["metrics"]["elapsed_ns"]["count"] == len(row["repeats"])
     assert document["environment"]["machine"]["kernel"].startswith("Linux")
     shown = command.run("import", FIO, mine, IOR).stdout
-    assert [line.split()[0] for line in shown.splitlines()[3:9]] == [
-        *("fio", "fio", "ferry", "ferry", "ior", "ior")
-    ]
+    assert [line.split()[0] for line in shown.splitlines()[3:9]] == [*("fio", "fio", "ferry", "ferry", "ior", "ior")]
     # Imported results can be imported again.
     again = imported(command, command.scratch / "out.json")
     assert again["rows"] == document["rows"]
@@ -159,9 +149,7 @@ def test_several_files_are_repeats_in_one_table(command: Command) -> None:
 def test_what_ranks_measured_keeps_its_metrics(command: Command) -> None:
     cell = RanksCell("a", "native", "write", "/f", ranks=4, transfer_bytes=MIB, total_bytes=4 * MIB)
     rows = made_up_rows([cell], lambda _: 10.0)
-    made = results.make_document(
-        "study", {}, [Measurement(ENVIRONMENT)], rows, study="writers", started=results.now()
-    )
+    made = results.make_document("study", {}, [Measurement(ENVIRONMENT)], rows, study="writers", started=results.now())
     mine = command.scratch / "ranks.json"
     output_files.write_json(str(mine), msgspec.to_builtins(made), False)
     (row,) = imported(command, mine, mine)["rows"]

@@ -147,8 +147,7 @@ def test_what_shows_nothing_shares_a_clause() -> None:
     )
     assert found.sentences() == [
         "Reads: c is faster at every size, 2.00 times the bandwidth of d.",
-        "Reads: no difference measured at any size between a or e and b, nor between e and f "
-        "(noise 50 %).",
+        "Reads: no difference measured at any size between a or e and b, nor between e and f (noise 50 %).",
     ]
 
 
@@ -193,8 +192,7 @@ def test_the_winners_are_named_where_they_win() -> None:
         "to 2.5 times the bandwidth of compute from 1 MiB up"
     )
     assert winners(2, 1, 1, 1) == (
-        "compute has 2.0 times the bandwidth of host at 4 KiB, and elsewhere compute and host are "
-        "within 5 %"
+        "compute has 2.0 times the bandwidth of host at 4 KiB, and elsewhere compute and host are within 5 %"
     )
     assert winners(1, 1, 1, 1) == "compute and host are within 5 %"
     assert winners(1.2, 0.9, noise=0.5) == "no difference is measured between compute and host"

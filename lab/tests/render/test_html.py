@@ -107,9 +107,7 @@ def test_what_shows_nothing_is_not_concluded_from(document: Document) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 110])
-def test_the_page_has_the_whole_conclusion_and_the_terminal_what_fits(
-    document: Document, width: int
-) -> None:
+def test_the_page_has_the_whole_conclusion_and_the_terminal_what_fits(document: Document, width: int) -> None:
     answer = Answer("Which?", [f"{'word ' * 60}one.", f"{'word ' * 100}two.", "Three isn't long."])
     html = Text(report.files(document, answer, [])[REPORT_HTML].decode()).text
     assert html.index("word one.") < html.index("word two.") < html.index("Three isn’t long.")
@@ -149,10 +147,7 @@ def test_the_commands_to_repeat_it_are_at_the_bottom(files: dict[str, bytes]) ->
         ("abc", ["git checkout abc", "./ferry study placements --dir 'a b'"]),
         (
             "abc-dirty",
-            [
-                "git checkout abc  # with changes that were not committed",
-                "./ferry study placements --dir 'a b'",
-            ],
+            ["git checkout abc  # with changes that were not committed", "./ferry study placements --dir 'a b'"],
         ),
     ],
 )

@@ -103,8 +103,7 @@ def test_a_matrix_of_bars_with_published_numbers() -> None:
         return Bar(name, name, [value], value, value, f"{value:g} MB/s", name, published)
 
     panels = [
-        BarPanel(title, [bar("tmpfs", 2000, 1600), bar("nfs", 25, None)])
-        for title in ("cold read", "re-read", "write")
+        BarPanel(title, [bar("tmpfs", 2000, 1600), bar("nfs", 25, None)]) for title in ("cold read", "re-read", "write")
     ]
     shown = texts(Bars(panels, columns=3, common_scale=False))
     assert {"cold read", "re-read", "write", "tmpfs", "nfs", "2000 MB/s", "25 MB/s"} <= shown

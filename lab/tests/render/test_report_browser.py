@@ -66,11 +66,7 @@ return {
 
 
 # How many figures each study's page has, and the first one's name.
-FIGURES = {
-    "placements": (5, "reads"),
-    "optimizations": (3, "file-sizes"),
-    "storages": (3, "threads"),
-}
+FIGURES = {"placements": (5, "reads"), "optimizations": (3, "file-sizes"), "storages": (3, "threads")}
 
 
 @pytest.fixture(scope="module", params=list(FIGURES))
@@ -135,17 +131,13 @@ def drain(browser: Chrome) -> tuple[list[Any], set[str]]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_renders_in_silence(
-    browser: Chrome, folder: Path, study: str, width: int, scheme: str
-) -> None:
+def test_it_renders_in_silence(browser: Chrome, folder: Path, study: str, width: int, scheme: str) -> None:
     drain(browser)
     visit(browser, folder, width, scheme)
     console, requested = drain(browser)
     assert console == []
     # The page itself is all that was asked for: no font, no script, no picture.
-    assert {url for url in requested if not url.startswith("data:")} == {
-        (folder / REPORT_HTML).as_uri()
-    }
+    assert {url for url in requested if not url.startswith("data:")} == {(folder / REPORT_HTML).as_uri()}
     shown = browser.execute_script(
         "return [...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect())"
         ".filter(r => r.width > 0).map(r => [r.width, r.height])"
@@ -172,9 +164,7 @@ def test_nothing_sticks_out(browser: Chrome, folder: Path, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-def test_text_in_plots_is_large_enough_and_not_cut_off(
-    browser: Chrome, folder: Path, width: int
-) -> None:
+def test_text_in_plots_is_large_enough_and_not_cut_off(browser: Chrome, folder: Path, width: int) -> None:
     visit(browser, folder, width)
     texts = browser.execute_script(
         "return [...document.querySelectorAll('figure svg')]"
@@ -203,9 +193,7 @@ def test_text_has_contrast(browser: Chrome, folder: Path, width: int, scheme: st
     assert worst["contrast"] >= 4.5, worst
 
 
-def test_colours_of_plots_change_with_the_scheme(
-    browser: Chrome, folder: Path, study: str
-) -> None:
+def test_colours_of_plots_change_with_the_scheme(browser: Chrome, folder: Path, study: str) -> None:
     def colours() -> set[str]:
         return set(
             browser.execute_script(

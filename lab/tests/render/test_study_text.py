@@ -17,9 +17,7 @@ from msgspec.structs import replace
         (None, None, "an unknown file system"),
     ],
 )
-def test_a_file_system_is_named_as_far_as_it_is_known(
-    kind: str | None, source: str | None, words: str
-) -> None:
+def test_a_file_system_is_named_as_far_as_it_is_known(kind: str | None, source: str | None, words: str) -> None:
     document = placements_document(writes=False)
     systems = document.environment.file_systems
     known = [] if kind is None else [replace(systems[0], type=kind, source=source)]

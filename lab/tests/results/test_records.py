@@ -109,10 +109,7 @@ def test_older_documents_have_no_axes() -> None:
 @pytest.mark.parametrize("name", ["results", "simulation"])
 def test_the_schema_is_printed(name: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ferry_lab.results.schema", name],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-m", "ferry_lab.results.schema", name], capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout) == make_schema(name)
     assert (json.loads(done.stdout) == SCHEMA) == (name == "results")

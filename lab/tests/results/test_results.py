@@ -31,8 +31,7 @@ def test_bandwidth() -> None:
 
 
 @pytest.mark.parametrize(
-    ("states", "state"),
-    [(["hot", "hot"], "hot"), (["cold", "hot"], "unverified"), ([None, None], None)],
+    ("states", "state"), [(["hot", "hot"], "hot"), (["cold", "hot"], "unverified"), ([None, None], None)]
 )
 def test_a_row_is_in_one_state_or_unverified(states: list[str | None], state: str | None) -> None:
     assert results.cache_state([sample(cache_state=s) for s in states]) == state

@@ -49,9 +49,7 @@ def of_type(lines: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 @with_kernels
 @pytest.mark.parametrize("placement", ["host", "compute", "automatic"])
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_every_placement_writes_and_reads(
-    command: Command, scratch: Path, placement: str, lanes: int
-) -> None:
+def test_every_placement_writes_and_reads(command: Command, scratch: Path, placement: str, lanes: int) -> None:
     flags = ["--placement", placement, "-b", "128k", "-t", "16k", "-i", "2", "-e", "-W", "-R"]
     done = command.run(
         "bench", "--device", "cuda", "--threads", "2", *flags, "--json", "../r.json", "file",
@@ -89,13 +87,9 @@ def test_every_placement_writes_and_reads(
     ],
     ids=" ".join,
 )
-def test_flags_are_those_of_the_cpu_device(
-    command: Command, scratch: Path, flags: list[str]
-) -> None:
+def test_flags_are_those_of_the_cpu_device(command: Command, scratch: Path, flags: list[str]) -> None:
     sizes = [] if "-b" in flags else ["-b", "64k", "-t", "4k"]
-    done = command.run(
-        "bench", "--device", "cuda", *sizes, *flags, "-W", "-R", "file", env=on_mock(command)
-    )
+    done = command.run("bench", "--device", "cuda", *sizes, *flags, "-W", "-R", "file", env=on_mock(command))
     assert done.stderr == ""
     assert done.returncode == 0
     assert list(scratch.iterdir()) == []
@@ -161,9 +155,7 @@ def test_what_fails_in_the_kernel_names_the_file(tmp_path: Path) -> None:
         ({"placement": "compute", "cache_switches": []}, "cache_switches cannot be chosen"),
     ],
 )
-def test_plans_that_kernels_cannot_do_are_refused(
-    data: Path, changes: dict[str, Any], why: str
-) -> None:
+def test_plans_that_kernels_cannot_do_are_refused(data: Path, changes: dict[str, Any], why: str) -> None:
     status, lines = run_on_mock({"cells": [cell(data, **changes)]})
     assert status == 2
     (error,) = of_type(lines, "error")
@@ -171,9 +163,7 @@ def test_plans_that_kernels_cannot_do_are_refused(
 
 
 @pytest.mark.parametrize("driver", ["/none/libcuda.so.1", ""])
-def test_without_a_gpu_one_line_says_what_to_do(
-    command: Command, scratch: Path, driver: str
-) -> None:
+def test_without_a_gpu_one_line_says_what_to_do(command: Command, scratch: Path, driver: str) -> None:
     environment = {**command.environment, "FERRY_CUDA_LIBRARY": driver}
     if not driver and Path("/dev/nvidiactl").exists():
         pytest.skip("there is a GPU")

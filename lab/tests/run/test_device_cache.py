@@ -92,10 +92,7 @@ def test_placements_without_such_a_cache_have_no_state(data: Path) -> None:
 
 def test_writes_reach_the_host_with_the_flush(tmp_path: Path) -> None:
     way = {"operation": "write", "placement": "compute", "total_bytes": TOTAL}
-    cells = [
-        cell(tmp_path / sync, id=sync, sync=sync, **way)
-        for sync in ("none", "flush", "fsync", "flush+fsync")
-    ]
+    cells = [cell(tmp_path / sync, id=sync, sync=sync, **way) for sync in ("none", "flush", "fsync", "flush+fsync")]
     for sample in measure(cells):
         sync = sample["cell"]
         assert (sample["flush_ns"] > 0) == ("flush" in sync)

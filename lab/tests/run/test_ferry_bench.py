@@ -76,14 +76,9 @@ def test_every_way_reads_and_writes_the_right_bytes(
 @pytest.mark.parametrize("interface", ["ferry", "uring"])
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("depth", [2, 7, 63])
-def test_deep_queues_in_random_order(
-    tmp_path: Path, data: Path, interface: str, depth: int, direct: bool
-) -> None:
+def test_deep_queues_in_random_order(tmp_path: Path, data: Path, interface: str, depth: int, direct: bool) -> None:
     way = {"interface": interface, "queue_depth": depth, "pattern": "random", "direct": direct}
-    cells = [
-        cell(data, id="r", expect_pattern_seed=5, **way),
-        cell(tmp_path / "new", **{**way, **WRITE, "id": "w"}),
-    ]
+    cells = [cell(data, id="r", expect_pattern_seed=5, **way), cell(tmp_path / "new", **{**way, **WRITE, "id": "w"})]
     status, lines = run_bench({"cells": cells})
     assert errors(lines) == []
     assert status == 0
@@ -190,14 +185,18 @@ def test_overwriting_keeps_the_file(tmp_path: Path) -> None:
     assert path.stat().st_size == 65536
 
 
-@pytest.mark.parametrize("way", [
-    {"interface": "ferry"},
-    {"interface": "ferry", "queue_depth": 4},
-    {"interface": "ferry", "program": "once"},
-    {"interface": "uring"},
-    {"interface": "uring", "queue_depth": 4},
-    {"interface": "posix"},
-], ids=str)
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"interface": "ferry"},
+        {"interface": "ferry", "queue_depth": 4},
+        {"interface": "ferry", "program": "once"},
+        {"interface": "uring"},
+        {"interface": "uring", "queue_depth": 4},
+        {"interface": "posix"},
+    ],
+    ids=str,
+)
 def test_a_short_write_says_why_it_is_one(tmp_path: Path, way: dict[str, Any]) -> None:
     """The write across the limit is short; the next one reports the limit."""
 
@@ -323,8 +322,6 @@ def test_reading_needs_no_more_than_read_permission(data: Path) -> None:
 
 def test_wrong_arguments() -> None:
     for arguments in ([], ["--plan"], ["--nonsense"], ["--info"]):
-        done = subprocess.run(
-            [str(programs.find_program()), *arguments], capture_output=True, text=True
-        )
+        done = subprocess.run([str(programs.find_program()), *arguments], capture_output=True, text=True)
         assert done.returncode == 2
         assert done.stderr.startswith("Usage: ferry-bench")

@@ -97,9 +97,7 @@ def test_counts_what_it_moves(tmp_path: Path) -> None:
     assert machine["context_switches"] >= switches > 0
 
 
-def test_counts_what_crosses_between_nodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_what_crosses_between_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FERRY_RANKS_PER_NODE", "2")
     shared = {"ranks": 4, "total_bytes": 4 * MIB, "transfer_bytes": MIB, "method": "aggregate"}
     counts = samples_of({"cells": [cell(tmp_path / "f", writers=1, **shared)]}, 4)["a"][0]["counts"]
@@ -120,10 +118,7 @@ def test_a_file_for_each_group_is_the_librarys(tmp_path: Path) -> None:
 
 def test_cold_reads_are_proven(tmp_path: Path) -> None:
     read = {"operation": "read", "ranks": 2, "total_bytes": MIB}
-    cells = [
-        cell(tmp_path / "f", id="hot", **read),
-        cell(tmp_path / "f", id="cold", cold=True, **read),
-    ]
+    cells = [cell(tmp_path / "f", id="hot", **read), cell(tmp_path / "f", id="cold", cold=True, **read)]
     samples = samples_of({"repeats": 2, "cells": cells}, 2)
     assert {one["cache_state"] for one in samples["hot"]} == {"hot"}
     # Without a cache to drop, the file system reports that.
@@ -174,17 +169,10 @@ def test_what_is_wrong_with_a_plan_is_said_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
-    cells = [
-        RanksCell(**cell(tmp_path / "w")),
-        RanksCell(**cell(tmp_path / "r", id="b", operation="read")),
-    ]
+    cells = [RanksCell(**cell(tmp_path / "w")), RanksCell(**cell(tmp_path / "r", id="b", operation="read"))]
     plan = Plan(cells, 100_000)
     process = subprocess.Popen(
-        measuring.command_of(plan),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        measuring.command_of(plan), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(json.dumps(plan.to_json()))

@@ -43,9 +43,7 @@ LONG = [
 
 @pytest.mark.parametrize("arguments", LONG, ids=" ".join)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted(
-    command: Command, scratch: Path, arguments: list[str], number: signal.Signals
-) -> None:
+def test_interrupted(command: Command, scratch: Path, arguments: list[str], number: signal.Signals) -> None:
     process = command.start(*arguments)
     try:
         wait_until(lambda: any(scratch.rglob("*")) and measuring(command))
@@ -94,8 +92,7 @@ def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
         process.kill()
     assert process.returncode == 130
     assert message.strip() == (
-        "ferry: interrupted; scratch files are removed; "
-        f"the same command continues from {out}/unfinished.json"
+        f"ferry: interrupted; scratch files are removed; the same command continues from {out}/unfinished.json"
     )
     assert list(scratch.iterdir()) == []
     assert [path.name for path in out.iterdir()] == ["unfinished.json"]

@@ -186,13 +186,9 @@ def test_what_cannot_be_mounted_is_said(tmp_path: Path) -> None:
     assert output == [f"mounting nofs on {tmp_path}/nofs: No such device", "mkfs.xfs", "left 0"]
 
 
-def test_a_program_that_is_missing_is_named_with_its_package(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_program_that_is_missing_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mounts.shutil, "which", lambda *_, **__: None)
-    assert mounts.why_no_loop("btrfs") == (
-        "mkfs.btrfs is not installed (Debian package btrfs-progs)"
-    )
+    assert mounts.why_no_loop("btrfs") == ("mkfs.btrfs is not installed (Debian package btrfs-progs)")
 
 
 def test_without_root_nothing_is_mounted(monkeypatch: pytest.MonkeyPatch) -> None:

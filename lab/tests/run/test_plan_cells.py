@@ -40,10 +40,7 @@ def test_a_file_is_written_over(tmp_path: Path, interface: str, threads: int, ow
 
 def test_pages_that_are_written_again_are_in_the_cache(tmp_path: Path) -> None:
     way = {"operation": "write", "rewrite": True, **CACHED}
-    cells = [
-        cell(tmp_path / "cold", id="cold", **way),
-        cell(tmp_path / "warm", id="warm", warm=True, **way),
-    ]
+    cells = [cell(tmp_path / "cold", id="cold", **way), cell(tmp_path / "warm", id="warm", warm=True, **way)]
     found = samples(cells)
     assert found["warm"]["device_cache_state"] == "warm"
     assert (found["warm"]["cache"]["hits"], found["warm"]["cache"]["misses"]) == (16, 0)
@@ -67,9 +64,7 @@ def test_each_cell_has_its_own_switches(data: Path) -> None:
 
 @pytest.mark.parametrize("interface", ["posix", "ferry"])
 @pytest.mark.parametrize("operation", ["read", "write"])
-def test_buffers_need_not_be_aligned(
-    tmp_path: Path, data: Path, interface: str, operation: str
-) -> None:
+def test_buffers_need_not_be_aligned(tmp_path: Path, data: Path, interface: str, operation: str) -> None:
     path = data if operation == "read" else tmp_path / "new"
     way = {"operation": operation, "buffer_offset_bytes": 1, "total_bytes": TOTAL}
     if operation == "read":

@@ -120,13 +120,9 @@ def test_names_stand_before_the_query() -> None:
 
 
 @pytest.mark.parametrize("placement", ["host", "compute", "service", "automatic"])
-def test_writes_and_reads_in_every_placement(
-    command: Command, served: Served, placement: str
-) -> None:
+def test_writes_and_reads_in_every_placement(command: Command, served: Served, placement: str) -> None:
     uri = served.uri("bench")
-    document, shown = bench(
-        *(command, "--placement", placement, "-b", "1m", "-t", "64k", "-i", 2, "-e", uri)
-    )
+    document, shown = bench(*(command, "--placement", placement, "-b", "1m", "-t", "64k", "-i", 2, "-e", uri))
     write, read = document["rows"]
     assert (write["path"], write["verified"], read["verified"]) == (uri, True, True)
     assert read["repeats"][0]["storage"]["network_read_bytes"] is not None
@@ -222,9 +218,7 @@ def test_a_corrupted_byte_is_found(command: Command, served: Served) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_leaves_nothing(
-    command: Command, served: Served, number: signal.Signals
-) -> None:
+def test_an_interruption_leaves_nothing(command: Command, served: Served, number: signal.Signals) -> None:
     process = command.start("bench", "-b", "64m", "-i", 1000, served.uri("bench"))
     end = time.monotonic() + 60
     while "bench" not in served.names():

@@ -44,11 +44,7 @@ class Small(study.Study):
         folder.mkdir()
         groups = {
             group: study.Group(
-                [
-                    Cell(f"{group}/{n}", "posix", "read", f"{folder}/f", self.transfer_bytes, MIB)
-                    for n in CELLS
-                ],
-                REPEATS,
+                [Cell(f"{group}/{n}", "posix", "read", f"{folder}/f", self.transfer_bytes, MIB) for n in CELLS], REPEATS
             )
             for group in ("first", "second")
         }
@@ -68,9 +64,7 @@ class Small(study.Study):
 
 
 # What a made-up sample counts its number in.
-NUMBERED = (
-    *("bytes", "open_ns", "io_ns", "flush_ns", "sync_ns", "close_ns", "operations", "elapsed_ns"),
-)
+NUMBERED = (*("bytes", "open_ns", "io_ns", "flush_ns", "sync_ns", "close_ns", "operations", "elapsed_ns"),)
 
 
 class Bench:
@@ -82,9 +76,7 @@ class Bench:
         self.ends_after: int | None = None
         self.error: BaseException = KeyboardInterrupt()
 
-    def run_plan(
-        self, plan: Plan, on_sample: Callable[[str], None], into: Measurement
-    ) -> Measurement:
+    def run_plan(self, plan: Plan, on_sample: Callable[[str], None], into: Measurement) -> Measurement:
         self.plans.append(plan)
         runtime = structs.replace(ENVIRONMENT.runtimes[0], device_cpus=str(len(self.plans)))
         into.environment = structs.replace(ENVIRONMENT, runtimes=[runtime])
@@ -109,9 +101,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 @pytest.fixture
 def options(tmp_path: Path) -> study.StudyOptions:
     (tmp_path / "dir").mkdir()
-    return study.StudyOptions(
-        str(tmp_path / "dir"), None, False, None, str(tmp_path / "out"), None, False
-    )
+    return study.StudyOptions(str(tmp_path / "dir"), None, False, None, str(tmp_path / "out"), None, False)
 
 
 def results_of(options: study.StudyOptions) -> Json:
@@ -122,19 +112,13 @@ def results_of(options: study.StudyOptions) -> Json:
     return document
 
 
-def test_an_uninterrupted_study_leaves_only_results(
-    bench: Bench, options: study.StudyOptions
-) -> None:
+def test_an_uninterrupted_study_leaves_only_results(bench: Bench, options: study.StudyOptions) -> None:
     study.run(Small(), options)
     document = results_of(options)
     (point,) = document["comparisons"]
     assert (point["row"], point["finding"], point["pairs"]) == ("first/a", "within_5_percent", 6)
     assert document["conclusions"] == ["Reads: this is within 5 % of that."]
-    assert document["settings"] == {
-        "quick": False,
-        "repeats": {"first": REPEATS, "second": REPEATS},
-        "small": True,
-    }
+    assert document["settings"] == {"quick": False, "repeats": {"first": REPEATS, "second": REPEATS}, "small": True}
     assert [plan.repeats for plan in bench.plans] == [REPEATS, REPEATS]
 
 
@@ -184,9 +168,7 @@ def test_a_failure_keeps_what_was_measured(bench: Bench, options: study.StudyOpt
     assert "continues from" in failure.value.__notes__[0]
 
 
-def test_nothing_is_left_where_nothing_can_be_gone_on_from(
-    bench: Bench, options: study.StudyOptions
-) -> None:
+def test_nothing_is_left_where_nothing_can_be_gone_on_from(bench: Bench, options: study.StudyOptions) -> None:
     bench.ends_after = 2 * len(CELLS) - 1
     with pytest.raises(KeyboardInterrupt) as interruption:
         study.run(Small(), options)
@@ -213,10 +195,7 @@ def test_interrupted_while_it_writes_the_report(
 
 @pytest.mark.parametrize("faulty", ["answer", "sections"])
 def test_results_outlive_a_fault_of_the_report(
-    bench: Bench,
-    options: study.StudyOptions,
-    monkeypatch: pytest.MonkeyPatch,
-    faulty: str,
+    bench: Bench, options: study.StudyOptions, monkeypatch: pytest.MonkeyPatch, faulty: str
 ) -> None:
     def fail(*_: Any) -> Any:
         raise TypeError("no number")
@@ -231,9 +210,7 @@ def test_results_outlive_a_fault_of_the_report(
     assert len(document["rows"]) == 2 * len(CELLS)
 
 
-def test_old_plots_do_not_stay_beside_a_new_report(
-    bench: Bench, options: study.StudyOptions
-) -> None:
+def test_old_plots_do_not_stay_beside_a_new_report(bench: Bench, options: study.StudyOptions) -> None:
     study.run(Small(), options)
     plots = Path(str(options.out)) / study_files.PLOTS
     plots.mkdir(exist_ok=True)
@@ -262,10 +239,7 @@ def test_another_plan_is_never_mixed_in(bench: Bench, options: study.StudyOption
 
 
 def test_another_environment_is_never_mixed_in(
-    bench: Bench,
-    options: study.StudyOptions,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    bench: Bench, options: study.StudyOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     interrupted(bench, options)
     info = native.read_info(options.folder)
@@ -283,9 +257,7 @@ def test_another_environment_is_never_mixed_in(
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "ferry.unfinished/0"}', "\0"])
-def test_what_cannot_be_read_is_never_mixed_in(
-    bench: Bench, options: study.StudyOptions, text: str
-) -> None:
+def test_what_cannot_be_read_is_never_mixed_in(bench: Bench, options: study.StudyOptions, text: str) -> None:
     interrupted(bench, options).write_text(text)
     with pytest.raises(FerryError, match=r"cannot be read; --overwrite discards it"):
         study.run(Small(), options)
@@ -299,10 +271,7 @@ def test_where_nobody_watches_nothing_is_guessed_or_said(
 
 
 def test_on_a_terminal_the_time_is_said_first(
-    bench: Bench,
-    options: study.StudyOptions,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    bench: Bench, options: study.StudyOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(terminal, "shows_progress", lambda: True)
     study.run(Small(), options)
@@ -328,7 +297,7 @@ def test_longer_plans_take_longer(tmp_path: Path) -> None:
 
 def test_times_are_said_as_roughly_as_they_are_known() -> None:
     assert [describe_s(s) for s in (1, 33, 58, 500, 9000)] == [
-        *("about 5 s", "about 35 s", "about 1 min", "about 8 min", "about 2.5 h"),
+        *("about 5 s", "about 35 s", "about 1 min", "about 8 min", "about 2.5 h")
     ]
 
 

@@ -126,8 +126,6 @@ def test_a_series_shows_its_own_noise() -> None:
         (judge.Bounds(0.10, 0.08, 0.13), 2.0, "slower"),
     ],
 )
-def test_findings_say_no_more_than_the_numbers(
-    bounds: judge.Bounds, noise: float, finding: str
-) -> None:
+def test_findings_say_no_more_than_the_numbers(bounds: judge.Bounds, noise: float, finding: str) -> None:
     assert judge.finding(bounds, noise, 6) == finding
     assert judge.finding(bounds, noise, 5) == "no_difference"

@@ -38,9 +38,7 @@ def made_up(swapped_ms: float) -> tuple[Endian, dict[str, object]]:
 
 def test_swapped_files_are_files_of_their_own() -> None:
     cells = endian_cells(Place("", "/s/"), "read", 2, 32 * MIB, [4, 8])
-    assert [cell.id for cell in cells] == [
-        *("read/native/2", "read/again/2", "read/swapped/4/2", "read/swapped/8/2"),
-    ]
+    assert [cell.id for cell in cells] == [*("read/native/2", "read/again/2", "read/swapped/4/2", "read/swapped/8/2")]
     assert cells[0].path == cells[1].path
     assert len({cell.path for cell in cells}) == 3
     assert [cell.byte_order for cell in cells] == ["native", "native", FOREIGN, FOREIGN]
@@ -51,20 +49,16 @@ def test_what_swapping_leaves() -> None:
     for test in TESTS:
         assert [p.finding for p in test.points(document, 4)] == ["slower"] * 2
     assert (
-        "Write, 1 rank: swapped is slower with elements of 4 and 8 bytes, 0.50 times the bandwidth "
-        "of native."
+        "Write, 1 rank: swapped is slower with elements of 4 and 8 bytes, 0.50 times the bandwidth of native."
     ) in document.conclusions
     assert study.answer(document).first_lines()[0] == (
-        "Write: swapped data has 0.50 of native's bandwidth; slower by more than the noise at 4 of 4 "
-        "points."
+        "Write: swapped data has 0.50 of native's bandwidth; slower by more than the noise at 4 of 4 points."
     )
     text = shown(study, document)
     assert "Fahey (2007), 1 rank" in text and "0.52" in text
     assert paper_ratios()[1] == pytest.approx(9.4 / 18)
     assert 7 not in paper_ratios()
-    assert set(report_files(study, document)) >= {
-        *("plots/write.png", "plots/write-and-sync.png", "plots/read.svg"),
-    }
+    assert set(report_files(study, document)) >= {*("plots/write.png", "plots/write-and-sync.png", "plots/read.svg")}
 
 
 def test_no_cost_is_said_to_be_none() -> None:

@@ -81,9 +81,7 @@ def test_what_memory_does_not_hold_is_left_out(monkeypatch: pytest.MonkeyPatch) 
     notes: list[str] = []
     monkeypatch.setattr(interfaces, "memory_bytes", lambda: 16 * GIB)
     assert fitting([MIB, 256 * MIB, GIB], notes) == [MIB, 256 * MIB]
-    assert notes == [
-        "calls of 1 GiB are left out: six clients would hold more than a quarter of the memory"
-    ]
+    assert notes == ["calls of 1 GiB are left out: six clients would hold more than a quarter of the memory"]
 
 
 def test_findings_name_the_interfaces() -> None:
@@ -94,8 +92,7 @@ def test_findings_name_the_interfaces() -> None:
     mpiio = findings_of(document, "write", 6).findings[0]
     assert [point.finding for point in mpiio.points] == ["faster", "faster"]
     assert [said for said in document.conclusions if said.startswith("Write, 6 clients: ")] == [
-        "Write, 6 clients: MPI-IO over POSIX is faster at every size, 2.00 times the bandwidth of "
-        "POSIX.",
+        "Write, 6 clients: MPI-IO over POSIX is faster at every size, 2.00 times the bandwidth of POSIX.",
         "Write, 6 clients: Ferry's views over POSIX is within 5 % of POSIX at every size.",
     ]
     assert study.answer(document).first_lines()[0::2] == [
@@ -107,9 +104,7 @@ def test_findings_name_the_interfaces() -> None:
     text = shown(study, document)
     assert "native client: absent; name a storage" in text
     assert "mpiio-posix" in text and "151,000" in text
-    assert set(report_files(study, document)) >= {
-        *("plots/write.png", "plots/read.svg", "plots/context-switches.png"),
-    }
+    assert set(report_files(study, document)) >= {*("plots/write.png", "plots/read.svg", "plots/context-switches.png")}
 
 
 def test_views_never_stand_beside_the_papers_mpi_io() -> None:

@@ -92,17 +92,13 @@ FAST = {"streaming_copies": 0.5, "all": 0.25, "tmpfs": 0.5, "all-unaligned": 2, 
 def test_conclusions_name_what_is_faster() -> None:
     document = optimizations_document(times=FAST)
     sentences = setting_findings(document, "write").sentences()
-    assert sentences[0] == (
-        "Write: all on is faster at every size, 4.00 times the bandwidth of all off."
-    )
+    assert sentences[0] == ("Write: all on is faster at every size, 4.00 times the bandwidth of all off.")
     assert sentences[4] == (
-        "Write: streaming copies alone is faster at every size, 2.00 times the bandwidth of all "
-        "off."
+        "Write: streaming copies alone is faster at every size, 2.00 times the bandwidth of all off."
     )
     assert "batched allocation alone is within 5 % of all off at every size" in sentences[1]
     assert kernel_findings(document, "write").sentences()[0] == (
-        "Write: the cache, all on, is faster at every size, 2.00 times the bandwidth of the "
-        "kernel's tmpfs."
+        "Write: the cache, all on, is faster at every size, 2.00 times the bandwidth of the kernel's tmpfs."
     )
     assert {*sentences, *kernel_findings(document, "write").sentences()} < {*document.conclusions}
     (unaligned,) = [s for s in document.conclusions if s.startswith("Re-read, unaligned buffers: ")]

@@ -118,16 +118,12 @@ def test_every_pair_is_compared_at_every_size() -> None:
     comparisons = Placements().compare(reads({}))
     # cold: 4 placements beside plain, 2 pairs, the best; warm: all but host beside plain
     assert len(comparisons) == 4 * (7 + 6)
-    assert {c.question for c in comparisons} == {
-        *("placement_and_plain", "two_placements", "automatic_and_best"),
-    }
+    assert {c.question for c in comparisons} == {*("placement_and_plain", "two_placements", "automatic_and_best")}
     assert {c.finding for c in comparisons} == {"within_5_percent"}
 
 
 def test_conclusions_say_where_placements_cross() -> None:
-    comparisons = Placements().compare(
-        reads({"compute": [4, 2, 0.5, 0.4], "automatic": [4, 2, 1, 0.5]})
-    )
+    comparisons = Placements().compare(reads({"compute": [4, 2, 0.5, 0.4], "automatic": [4, 2, 1, 0.5]}))
     cold, warm = READ_VIEWS
     sentences = findings_of(cold, comparisons).sentences()
     name = "Reads, device cache cold: "

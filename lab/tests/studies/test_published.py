@@ -12,9 +12,7 @@ def test_every_number_has_a_source() -> None:
 
 def test_a_number_of_a_table() -> None:
     (found,) = [
-        n
-        for n in published.of_study("storages")
-        if (n.system, n.operation, n.threads) == ("nfs", "cold read", "1")
+        n for n in published.of_study("storages") if (n.system, n.operation, n.threads) == ("nfs", "cold read", "1")
     ]
     assert (found.value, found.unit, found.x, found.x_name) == (25, "MB/s", 32, "file_size_MB")
     assert "Colfax" in found.source

@@ -83,9 +83,7 @@ def found(
         yield storages_there, notes
 
 
-def test_root_finds_memory_and_loop_devices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_root_finds_memory_and_loop_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = FakeMounts("btrfs")
     with found(tmp_path, mounts, monkeypatch) as (there, notes):
         assert [storage.name for storage in there] == ["ext4", "tmpfs", "ramfs", "xfs-loop"]
@@ -105,17 +103,13 @@ def test_root_finds_memory_and_loop_devices(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_refused_is_left_out_and_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_refused_is_left_out_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with found(tmp_path, FakeMounts("ramfs", "xfs"), monkeypatch) as (there, notes):
         assert [storage.name for storage in there] == ["ext4", "tmpfs", "btrfs-loop"]
         assert notes == ["no ramfs: mounting ramfs: no", "no xfs: mkfs.xfs failed: no"]
 
 
-def test_others_find_the_tmpfs_that_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_find_the_tmpfs_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = tmp_path / "shm"
     shared.mkdir()
     monkeypatch.setattr(storages_found, "SHARED_MEMORY", str(shared))
@@ -128,9 +122,7 @@ def test_others_find_the_tmpfs_that_is_there(
         assert notes[1].startswith("no tmpfs: the folder")
 
 
-def test_a_folder_in_memory_has_no_disk_below(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_in_memory_has_no_disk_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with found(tmp_path, FakeMounts(), monkeypatch, "tmpfs") as (there, notes):
         assert [storage.name for storage in there] == ["tmpfs", "ramfs"]
         assert [storage.medium for storage in there] == [None, None]
@@ -148,9 +140,7 @@ def test_the_largest_file_is_measured_without_writing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_for_everybody_needs_no_root(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_for_everybody_needs_no_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o1777)
     with found(tmp_path, None, monkeypatch) as (there, _):
         assert there[0].facts["root"] == Fact("no")
@@ -239,8 +229,7 @@ def test_noise_is_no_difference() -> None:
                 sample.io_ns = int(sample.io_ns * (0.1 if index % 2 else 10))
     document.comparisons = Storages().compare(document.rows)
     assert thread_findings(document, WRITE).sentences()[-1] == (
-        "Write, more threads than one: no difference measured between ext4 on vda and one thread "
-        "(noise > 100 %)."
+        "Write, more threads than one: no difference measured between ext4 on vda and one thread (noise > 100 %)."
     )
 
 
@@ -257,9 +246,7 @@ def test_cold_rows_of_a_virtual_machine_are_guest_cold() -> None:
 
 def test_tables_hold_every_number() -> None:
     document = storages_document(TIMES)
-    assert threads_table(document, WRITE).rows[0] == [
-        *("ext4 on vda", "250 ±0%", "500 ±0%", "500 ±0%", ""),
-    ]
+    assert threads_table(document, WRITE).rows[0] == [*("ext4 on vda", "250 ±0%", "500 ±0%", "500 ±0%", "")]
     assert sizes_table(document, REREAD).rows[1][1:-1] == ["2000 ±0%"] * 5
     # A flush and an fsync take as long as the calls there.
     assert sizes_table(document, WRITE_SYNC).rows[1][1:-1] == ["667 ±0%"] * 5
@@ -303,9 +290,7 @@ def test_the_answer_says_what_the_numbers_say() -> None:
         "One thread, the fastest beside ext4 on vda: write+sync: tmpfs 8 times; write: tmpfs 8 "
         "times; re-read: tmpfs 8 times. Not compared: guest-cold read of tmpfs."
     )
-    assert threads_say.startswith(
-        "More threads than one, at best, bring write+sync 2.0 times (ext4 on vda);"
-    )
+    assert threads_say.startswith("More threads than one, at best, bring write+sync 2.0 times (ext4 on vda);")
     assert medium_says == (
         "Of what vda itself gives by direct I/O, ext4 on vda gets with its best number of "
         "threads: write+sync reaches 50 % of 333 MiB/s, guest-cold read reaches 50 % of 1000 MiB/s."

@@ -52,9 +52,7 @@ def test_a_storage_that_is_named_must_be_there(first: Storage) -> None:
         pass
 
 
-def test_a_rig_that_does_not_answer_is_left_out_and_said(
-    first: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rig_that_does_not_answer_is_left_out_and_said(first: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rig, "uris_up", lambda: ["nfs://127.0.0.1/x?nfsport=1&mountport=1"])
     with network_storages(None, first, MIB) as (found, absent):
         assert found == []
@@ -77,9 +75,7 @@ def test_what_is_mounted_is_measured_in_a_folder_of_its_own(
     assert list(served.iterdir()) == []
 
 
-def test_a_mount_that_may_not_be_written_is_said(
-    first: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mount_that_may_not_be_written_is_said(first: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storages_network, "_mounted", lambda _first: {"lustre": "/none/lustre"})
     with network_storages(None, first, MIB) as (found, absent):
         assert found == []
@@ -87,9 +83,7 @@ def test_a_mount_that_may_not_be_written_is_said(
         assert "does not exist" in absent[0].why
 
 
-def test_mounts_are_those_of_the_kernels_list(
-    first: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mounts_are_those_of_the_kernels_list(first: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     table = (
         "server:/e /mnt/a\\040b nfs4 rw 0 0\nserver:/f /mnt/c nfs4 rw 0 0\n"
@@ -141,16 +135,11 @@ def test_the_report_has_a_row_for_each_and_says_what_is_absent() -> None:
 NFS, CEPH = (os.environ.get(f"FERRY_TEST_{name}") for name in ("NFS", "CEPH"))
 
 
-@pytest.mark.skipif(
-    NFS is None or CEPH is None, reason="absent: no servers; ./test --stage storages starts them"
-)
+@pytest.mark.skipif(NFS is None or CEPH is None, reason="absent: no servers; ./test --stage storages starts them")
 def test_the_study_measures_the_servers(command: Command, tmp_path: Path) -> None:
     folders = [Path(os.environ[f"FERRY_TEST_{name}_DIRECTORY"]) for name in ("NFS", "CEPH")]
     before = [set(folder.iterdir()) for folder in folders]
-    done = command.run(
-        *("study", "storages", "--quick", "--repeats", 2, "--storage", NFS, "--out", "out"),
-        timeout=600,
-    )
+    done = command.run(*("study", "storages", "--quick", "--repeats", 2, "--storage", NFS, "--out", "out"), timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     document = validated(command.scratch / "out" / "results.json")
     storages = {one["name"]: one for one in document["settings"]["storages"]}

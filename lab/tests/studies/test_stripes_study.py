@@ -10,15 +10,7 @@ from ferry.sizes import KIB, MIB
 from ferry_lab.results.records import RanksRow
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import stripes
-from ferry_lab.studies.stripes import (
-    BUFFER,
-    COUNT,
-    SIZE,
-    Stripes,
-    finding_of,
-    granted,
-    stripes_cells,
-)
+from ferry_lab.studies.stripes import BUFFER, COUNT, SIZE, Stripes, finding_of, granted, stripes_cells
 from made_up import report_files, shown
 from mpi import made_up_document, made_up_rows, needs_mpi, run_small
 
@@ -69,8 +61,7 @@ def test_each_point_stands_beside_the_default() -> None:
     assert "the default is 1 of 4 MiB" in text and "150 MB/s" in text
     assert "4 3200 ±0% 1.00 6400 ±0% 2.00 no stripes" in text
     assert study.answer(document).first_lines()[1] == (
-        "4 writers: fastest beside the default is stripe count 4, 2.00 times its bandwidth; 0 points "
-        "are slower."
+        "4 writers: fastest beside the default is stripe count 4, 2.00 times its bandwidth; 0 points are slower."
     )
     assert set(report_files(study, document)) >= {"plots/stripe-count.png", "plots/buffer.svg"}
 
@@ -101,9 +92,7 @@ def test_a_folder_whose_layout_says_nothing_is_reported_all_the_same() -> None:
 
 
 @needs_mpi
-def test_a_folder_without_stripes_is_measured_by_buffer_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_without_stripes_is_measured_by_buffer_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stripes, "QUICK_RANKS", 2)
     monkeypatch.setattr(stripes, "QUICK_BYTES_PER_RANK", 64 * KIB)
     document = run_small(Stripes(), tmp_path)

@@ -46,10 +46,7 @@ SMALL = BUILT_IN_FILE.read_text().replace("= 8640 ", "= 64 ").replace("= 96 ", "
 
 def changed(cluster: Cluster, **parts: dict[str, Any]) -> Cluster:
     """Returns the cluster with other values in some sections."""
-    replaced = {
-        name: dataclasses.replace(getattr(cluster, name), **values)
-        for name, values in parts.items()
-    }
+    replaced = {name: dataclasses.replace(getattr(cluster, name), **values) for name, values in parts.items()}
     return dataclasses.replace(cluster, **replaced)
 
 
@@ -155,9 +152,7 @@ def test_opens() -> None:
 
 
 def test_serial_gathering_does_not_overlap() -> None:
-    both = changed(
-        IDEAL, client={"exchange_mb_per_s": 10}, servers={"write_mb_per_s": 10, "count": 1}
-    )
+    both = changed(IDEAL, client={"exchange_mb_per_s": 10}, servers={"write_mb_per_s": 10, "count": 1})
     # 160 MB written at 10 MB/s, 150 of it sent at 10 MB/s.
     assert time_s(both, "write", 1, "serial") == pytest.approx(16 + 15)
     assert 16 <= time_s(both, "write", 1, "aggregate") < 17.1
@@ -169,18 +164,10 @@ def test_serial_gathering_does_not_overlap() -> None:
 @pytest.mark.parametrize("operation", ["write", "read"])
 @pytest.mark.parametrize("gather", ["aggregate", "serial"])
 @pytest.mark.parametrize("file", ["per-writer", "shared"])
-def test_all_bytes_arrive_and_twice_the_same(
-    operation: Operation, gather: Gather, file: str
-) -> None:
+def test_all_bytes_arrive_and_twice_the_same(operation: Operation, gather: Gather, file: str) -> None:
     cluster = changed(
         built_in_cluster(),
-        job={
-            "ranks": 37,
-            "bytes_per_rank": 1_234_567,
-            "file": file,
-            "stripe_bytes": 300_000,
-            "stripe_count": 5,
-        },
+        job={"ranks": 37, "bytes_per_rank": 1_234_567, "file": file, "stripe_bytes": 300_000, "stripe_count": 5},
     )
     for writers in (1, 2, 7, 36, 37):
         transfer = SimulatedTransfer(operation, writers, gather)
@@ -224,10 +211,7 @@ def test_calibration_gives_the_built_in_parameters() -> None:
 
 def test_calibrated_are_the_5_mb_rows_and_no_others() -> None:
     held = points(built_in_cluster())
-    assert {p.where for p in held if p.calibrated} == {
-        "XT3, 5 MB, all ranks",
-        "XT3, 5 MB, a subset (aggregate)",
-    }
+    assert {p.where for p in held if p.calibrated} == {"XT3, 5 MB, all ranks", "XT3, 5 MB, a subset (aggregate)"}
     assert len([p for p in held if p.calibrated]) == 4
     assert len(held) == 18
 
@@ -236,8 +220,7 @@ def test_the_shape_of_the_paper() -> None:
     """Few are limited by their links, a subset is best, everybody at once is slow."""
     xt3 = built_in_cluster()
     rates = {
-        writers: simulate(xt3, SimulatedTransfer("write", writers)).bandwidth_mb_per_s
-        for writers in (1, 96, 960, 8640)
+        writers: simulate(xt3, SimulatedTransfer("write", writers)).bandwidth_mb_per_s for writers in (1, 96, 960, 8640)
     }
     assert rates[1] <= xt3.client.link_mb_per_s
     assert rates[96] > 50 * rates[1]

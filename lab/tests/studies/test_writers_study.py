@@ -58,22 +58,16 @@ def test_the_sweet_spot_and_who_loses() -> None:
     assert best_row(rows_of(rows, "write", "shared")).id == "write/shared/aggregate/2"
     points = points_of(document, BEST, "write", "shared")
     assert len(points) == 6 and {point.finding for point in points} == {"slower"}
-    beside_all = {
-        point.row: point.finding
-        for point in points_of(document, SUBSET, "write", "shared")
-    }
+    beside_all = {point.row: point.finding for point in points_of(document, SUBSET, "write", "shared")}
     assert beside_all["write/shared/aggregate/2"] == "faster"
     assert beside_all["write/shared/serial/2"] == "within_5_percent"
     fastest = "Write, one shared file, beside the fastest (2 writers, aggregated: 800 MiB/s): "
     every = "Write, one shared file, beside all 8 ranks: "
     assert [said for said in document.conclusions if said.startswith("Write, one shared")] == [
         f"{fastest}writing by all ranks is slower, 0.20 times the bandwidth of the fastest.",
-        f"{fastest}aggregated is slower with 1 and 4 writers, 0.25 to 0.50 times the bandwidth of "
-        "the fastest.",
-        f"{fastest}sent serially is slower with 1, 2 and 4 writers, 0.20 times the bandwidth of the "
-        "fastest.",
-        f"{every}aggregated is faster with 1, 2 and 4 writers, 1.25 to 5.00 times the bandwidth of "
-        "all ranks.",
+        f"{fastest}aggregated is slower with 1 and 4 writers, 0.25 to 0.50 times the bandwidth of the fastest.",
+        f"{fastest}sent serially is slower with 1, 2 and 4 writers, 0.20 times the bandwidth of the fastest.",
+        f"{every}aggregated is faster with 1, 2 and 4 writers, 1.25 to 5.00 times the bandwidth of all ranks.",
         f"{every}sent serially is within 5 % of all ranks with 1, 2 and 4 writers.",
     ]
 
@@ -108,9 +102,7 @@ def test_the_page_and_the_tables_say_what_the_rows_say() -> None:
     assert "Where the time goes" in text and "Fahey (2007), beside the model" in text and "oversubscribed" in text
     tables = text[text.index("Study writers on ") :]
     assert tables.count("loses") == 4 * 6
-    assert set(report_files(study, document)) >= {
-        *("report.html", "plots/writers.png", "plots/time-split.svg"),
-    }
+    assert set(report_files(study, document)) >= {*("report.html", "plots/writers.png", "plots/time-split.svg")}
     check_both(document)
 
 
@@ -118,7 +110,7 @@ def test_the_model_predicts_what_it_was_not_calibrated_from() -> None:
     rows = made_up_rows(cells(), sweet_spot)
     said = predictions(rows, "write", "shared")
     assert set(said) == {row.id for row in rows_of(rows, "write", "shared")} - {
-        *("write/shared/all/8", "write/shared/aggregate/1"),
+        *("write/shared/all/8", "write/shared/aggregate/1")
     }
     # Gathering in one writer takes longest, so the fewer writers, the slower.
     assert said["write/shared/aggregate/2"] <= said["write/shared/aggregate/4"]

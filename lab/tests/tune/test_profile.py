@@ -63,9 +63,7 @@ def test_other_storages_of_this_machine_are_kept() -> None:
     assert profile.merge(both, {**MACHINE, "cpus_usable": 3}, memory)["storages"] == [memory]
 
 
-def test_a_failed_write_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "profile.toml"
     profile.write(str(path), profile.merge(None, MACHINE, entry()))
     before = path.read_bytes()
@@ -122,9 +120,7 @@ def test_the_library_takes_all_that_tune_writes(command: Command, scratch: Path)
     assert tuning["source"] == "profile"
 
 
-def test_info_says_that_a_profile_is_broken_or_of_another_machine(
-    command: Command, scratch: Path
-) -> None:
+def test_info_says_that_a_profile_is_broken_or_of_another_machine(command: Command, scratch: Path) -> None:
     path = scratch / "profile.toml"
     given = {**command.environment, "FERRY_PROFILE": str(path)}
     path.write_text('schema = "ferry.profile/1"\nsettings = 1\n')

@@ -100,16 +100,12 @@ def test_what_cannot_be_is_one_line(
     assert sorted(file.name for file in scratch.iterdir()) == ["DIR", "FILE"]
 
 
-def test_a_full_disk_is_told_beforehand(
-    command: Command, scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_told_beforehand(command: Command, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     del command
     from ferry import files
     from ferry.errors import FerryError
 
     usage = shutil.disk_usage(scratch)._replace(free=1 << 20)
     monkeypatch.setattr(files.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(FerryError, match="free some space"), files.scratch_folder(
-        str(scratch), 1 << 25
-    ):
+    with pytest.raises(FerryError, match="free some space"), files.scratch_folder(str(scratch), 1 << 25):
         pass

@@ -20,8 +20,7 @@ def measured(time_ns: Callable[[str, int], float]) -> Callable[[Plan], Measureme
 
     def run(plan: Plan) -> Measurement:
         samples = {
-            cell.id: [sample(cell, n, time_ns(cell.id, n) * 1e6) for n in range(plan.repeats)]
-            for cell in plan.cells
+            cell.id: [sample(cell, n, time_ns(cell.id, n) * 1e6) for n in range(plan.repeats)] for cell in plan.cells
         }
         return Measurement(samples=samples)
 

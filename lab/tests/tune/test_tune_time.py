@@ -27,9 +27,7 @@ class MadeUpClock(tune.Clock):
         return self.now_s
 
 
-def spent(
-    monkeypatch: pytest.MonkeyPatch, budget_s: float, cell_s: float
-) -> tuple[Outcome, MadeUpClock]:
+def spent(monkeypatch: pytest.MonkeyPatch, budget_s: float, cell_s: float) -> tuple[Outcome, MadeUpClock]:
     """Tunes where every other value is a fifth faster than the built-in one."""
 
     def run_keys(
@@ -83,9 +81,7 @@ def test_with_time_everything_is_tried_and_judged(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(("budget_s", "cell_s"), [(60, 0.1), (120, 0.2)])
-def test_a_third_of_the_budget_is_not_the_end(
-    monkeypatch: pytest.MonkeyPatch, budget_s: float, cell_s: float
-) -> None:
+def test_a_third_of_the_budget_is_not_the_end(monkeypatch: pytest.MonkeyPatch, budget_s: float, cell_s: float) -> None:
     """Even where no candidate can be judged in the time that another share would leave."""
     outcome, clock = spent(monkeypatch, budget_s, cell_s)
     assert clock.elapsed_s() > 0.9 * budget_s

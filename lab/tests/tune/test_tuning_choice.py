@@ -27,9 +27,7 @@ def find(key: str) -> Setting:
     return next(s for s in make_settings(2, True) if s.key == key)
 
 
-def series(
-    time: float, wobble: float = 0.001, count: int = PAIRS_MIN, seed: int = 1
-) -> list[float]:
+def series(time: float, wobble: float = 0.001, count: int = PAIRS_MIN, seed: int = 1) -> list[float]:
     generator = random.Random(f"{seed}{time}")
     return [time * (1 + generator.uniform(-wobble, wobble)) for _ in range(count)]
 
@@ -67,9 +65,7 @@ def test_a_default_that_is_best_stays() -> None:
     for setting in make_settings(2, True):
         host, _ = crossover_ends(setting)
 
-        def time_of(
-            workload: Workload, point: Point, setting: Setting = setting, host: Point = host
-        ) -> float:
+        def time_of(workload: Workload, point: Point, setting: Setting = setting, host: Point = host) -> float:
             if setting.is_crossover:
                 right = by_host(workload.transfer_bytes, setting.default)
                 return 100.0 if (point == host) == right else 200.0
@@ -112,9 +108,7 @@ def test_views_that_lack_a_point_do_not_count(kept: int) -> None:
 VIEWS: list[View] = [("stream read", "call"), ("other read", "call")]
 
 
-def verdict_of(
-    tuned: tuple[float, float], wobble: float = 0.001, count: int = PAIRS_MIN
-) -> tuple[bool, str]:
+def verdict_of(tuned: tuple[float, float], wobble: float = 0.001, count: int = PAIRS_MIN) -> tuple[bool, str]:
     times = {(v, DEFAULTS): series(100.0, wobble, count) for v in VIEWS}
     times |= {(v, TUNED): series(t, wobble, count, 2) for v, t in zip(VIEWS, tuned, strict=True)}
     again = {v: series(100.0, wobble, count, 3) for v in VIEWS}
@@ -163,9 +157,7 @@ def test_noise_excuses_no_loss() -> None:
 
 def test_what_an_fsync_may_lose_counts_and_what_it_gains_does_not() -> None:
     assert verdict_of_writes({"call": [1.5], "call + flush": [1.5]})[0]
-    taken, reason = verdict_of_writes(
-        {"call": [1.5], "call + flush": [1.5], "call + fsync": [0.7, 1.2, 0.9]}
-    )
+    taken, reason = verdict_of_writes({"call": [1.5], "call + flush": [1.5], "call + fsync": [0.7, 1.2, 0.9]})
     assert (taken, reason[:33]) == (False, "write call + fsync may be slower:")
     taken, reason = verdict_of_writes({"call + fsync": [2.0]})
     assert (taken, reason) == (False, "no difference beyond the noise")
