@@ -10,6 +10,10 @@ namespace ferry {
 // How many forks separate this process from the one that loaded the library.
 std::uint64_t fork_generation();
 
+// A page of zeros that the kernel empties in every child of fork(), also of a bare system call;
+// null where it cannot. A child of vfork() shares it. Never freed.
+void* make_page_that_forks_empty();
+
 class MadeHere {
  public:
   explicit operator bool() const { return generation_ == fork_generation(); }

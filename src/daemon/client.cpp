@@ -12,6 +12,7 @@
 
 #include <ferry/device/cache/hits.hpp>
 
+#include "base/forks.hpp"
 #include "base/futex.hpp"
 #include "daemon/messages.hpp"
 
@@ -58,7 +59,6 @@ void finish_copy() {
   std::atomic_thread_fence(std::memory_order_acquire);
 #endif
 }
-constexpr std::size_t page_bytes = 4096;
 constexpr unsigned reader_bits = 16;  // of a reader's number + 1
 static_assert(readers_max < 1U << reader_bits);
 
@@ -94,16 +94,6 @@ void* map_unlocked(int file, std::uint64_t bytes) {
 std::atomic<std::uint64_t> attachments{0};  // numbers so far
 pthread_key_t leaving_key;
 std::atomic<bool> has_leaving_key{false};
-
-// In a child of fork the page is zero.
-void* make_page_that_forks_empty() {
-  void* page =
-      mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return nullptr;
-  if (madvise(page, page_bytes, MADV_WIPEONFORK) == 0) return page;
-  munmap(page, page_bytes);
-  return nullptr;
-}
 
 }  // namespace
 

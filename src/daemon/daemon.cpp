@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include <poll.h>
@@ -19,6 +20,7 @@ namespace {
 // How long a client that has connected may take to send its request, which it has ready.
 constexpr timeval request_time{0, 100'000};
 constexpr std::chrono::milliseconds look_around{1000};
+constexpr std::chrono::milliseconds accept_nap{5};
 constexpr std::uint64_t filler_nap_ns = 1'000'000'000;
 constexpr unsigned threads = 2;  // front and filler
 constexpr std::uint64_t heap_bytes = std::uint64_t{1} << 20;
@@ -52,7 +54,7 @@ Daemon::Daemon(const DaemonOptions& options)
       cache_(runtime_.context().cache),
       first_group_(cache_.layout.geometry.groups - readers_max),
       alive_(table_.alive),
-      files_(table_, cache_),
+      files_(table_, cache_, options.least_stay),
       clients_(table_, cache_, first_group_),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_ < 0) throw Error(errno, "an eventfd");
@@ -99,6 +101,7 @@ void Daemon::front(Calls& calls) {
     if (now - last_look >= look_around) {
       last_look = now;
       files_.close_deleted(calls);
+      if (!socket_.has_its_name()) stop();
       // Nobody reads: let file systems be unmounted. The pages stay; an offer finds them again.
       if (now - last_client >= look_around) files_.close_all(calls);
     }
@@ -110,7 +113,12 @@ void Daemon::front(Calls& calls) {
 
 void Daemon::answer_one(Calls& calls) {
   const int socket = accept4(socket_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
-  if (socket < 0) return;
+  if (socket < 0) {
+    // The client stays in the queue, so the next look would come at once.
+    if (errno == EMFILE || errno == ENFILE) files_.close_oldest(calls);
+    std::this_thread::sleep_for(accept_nap);
+    return;
+  }
   setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &request_time, sizeof request_time);
   pid_t process = 0;
   DaemonRequest request;

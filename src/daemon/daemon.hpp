@@ -25,6 +25,8 @@ struct DaemonOptions {
   std::string socket;
   std::uint64_t cache_bytes = std::uint64_t{256} << 20;
   std::chrono::seconds idle{0};  // ends after that long without a client; 0: never
+  // A file that was offered makes no room for another for that long.
+  std::chrono::milliseconds least_stay{1000};
 };
 
 class Daemon {
@@ -35,7 +37,8 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Until stop(), a client's request to stop, or the idle time.
+  // Until stop(), a client's request to stop, or the idle time; or until the socket has lost its
+  // name, by which alone clients find it.
   void serve();
   // On any thread, and in signal handlers.
   void stop();

@@ -76,7 +76,7 @@ int LeaseWatch::take(int descriptor, int number) {
   if (fcntl(descriptor, F_SETOWN_EX, &owner) != 0 ||
       fcntl(descriptor, F_SETSIG, break_signal()) != 0 ||
       fcntl(descriptor, F_SETLEASE, F_RDLCK) != 0) {
-    error = errno == EAGAIN ? EBUSY : EOPNOTSUPP;
+    error = errno == EAGAIN ? EBUSY : errno == EACCES ? EACCES : EOPNOTSUPP;
     forget(lease);
   }
   return error;

@@ -71,10 +71,19 @@ void ListeningSocket::listen_at() {
   if (bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       listen(descriptor_, waiting_clients_max) != 0)
     fail(errno, path_);
+  struct stat status {};
+  if (lstat(path_.c_str(), &status) != 0) fail(errno, path_);
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+}
+
+bool ListeningSocket::has_its_name() const {
+  struct stat status {};
+  return lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
 ListeningSocket::~ListeningSocket() {
-  unlink(path_.c_str());
+  if (has_its_name()) unlink(path_.c_str());
   close(descriptor_);
   close(lock_);
 }

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include <sys/types.h>
+
 namespace ferry::daemon {
 
 class ListeningSocket {
@@ -16,6 +18,8 @@ class ListeningSocket {
   ListeningSocket& operator=(const ListeningSocket&) = delete;
 
   int descriptor() const { return descriptor_; }
+  // False if somebody has removed or replaced it: no client finds it any more.
+  bool has_its_name() const;
 
  private:
   void lock(const std::string& lock_path);
@@ -24,6 +28,8 @@ class ListeningSocket {
   const std::string path_;
   int lock_ = -1;  // of a file beside the socket; the kernel frees it when this process ends
   int descriptor_ = -1;
+  dev_t device_ = 0;  // the socket's own
+  ino_t inode_ = 0;
 };
 
 }  // namespace ferry::daemon

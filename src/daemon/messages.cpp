@@ -1,6 +1,7 @@
 #include "daemon/messages.hpp"
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include <sys/socket.h>
@@ -20,6 +21,22 @@ union DescriptorSpace {
 // something else.
 int error_of_call() {
   return errno == EAGAIN ? ETIMEDOUT : errno;
+}
+
+// The first goes to `descriptor`. A message may bring more, as its space is padded; they are
+// closed.
+void take_descriptors(const cmsghdr& control, int& descriptor) {
+  const unsigned char* at = CMSG_DATA(&control);
+  const unsigned char* end = reinterpret_cast<const unsigned char*>(&control) + control.cmsg_len;
+  for (; end - at >= static_cast<std::ptrdiff_t>(sizeof descriptor); at += sizeof descriptor) {
+    int one = -1;
+    std::memcpy(&one, at, sizeof one);
+    if (descriptor < 0) {
+      descriptor = one;
+    } else {
+      close(one);
+    }
+  }
 }
 
 }  // namespace
@@ -63,8 +80,8 @@ int receive_message(int socket, void* message, std::size_t bytes, int& descripto
   if (got < 0) return error_of_call();
   for (cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr;
        control = CMSG_NXTHDR(&header, control)) {
-    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
-    std::memcpy(&descriptor, CMSG_DATA(control), sizeof descriptor);
+    if (control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS)
+      take_descriptors(*control, descriptor);
   }
   if (got == 0) return ENOTCONN;
   return static_cast<std::size_t>(got) == bytes ? 0 : EPROTO;

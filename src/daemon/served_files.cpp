@@ -34,8 +34,12 @@ bool has_true_leases(int descriptor) {
 
 }  // namespace
 
-ServedFiles::ServedFiles(SharedTable& table, const device::cache::View& cache)
-    : table_(table), cache_(cache), watch_([this](int entry) { on_break(entry); }) {}
+ServedFiles::ServedFiles(SharedTable& table, const device::cache::View& cache,
+                         std::chrono::milliseconds least_stay)
+    : table_(table),
+      cache_(cache),
+      least_stay_(least_stay),
+      watch_([this](int entry) { on_break(entry); }) {}
 
 void ServedFiles::on_break(int entry) {
   File& file = files_[static_cast<std::size_t>(entry)];
@@ -49,26 +53,27 @@ int ServedFiles::offer(Calls& calls, int descriptor, ServedFile& file) {
   struct stat status {};
   const int flags = fcntl(descriptor, F_GETFL);
   if (flags < 0 || fstat(descriptor, &status) != 0) return EBADF;
-  if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_PATH) != 0 || !S_ISREG(status.st_mode) ||
-      status.st_size == 0 || status.st_nlink == 0)
+  if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_PATH) != 0 || !S_ISREG(status.st_mode))
     return EOPNOTSUPP;
+  if (status.st_nlink == 0) return ESTALE;
   close_broken(calls);
-  ++offers_;
   for (File& one : files_) {
     if (one.lease < 0 || one.device != status.st_dev || one.inode != status.st_ino) continue;
-    one.offered = offers_;
+    one.offered = Clock::now();
     file = one.known;
     return 0;
   }
   if (!has_true_leases(descriptor)) return EOPNOTSUPP;
-  const std::uint32_t entry = find_room(calls);
+  if (status.st_size == 0) return ENODATA;
+  std::uint32_t entry = 0;
+  if (const int error = find_room(calls, entry); error != 0) return error;
   File& mine = files_[entry];
   // A description of its own: the lease must outlive the client's.
   mine.lease = open(DescriptorPath(descriptor).text, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (mine.lease < 0) return errno == EACCES ? EOPNOTSUPP : errno;
+  if (mine.lease < 0) return errno;
   mine.device = status.st_dev;
   mine.inode = status.st_ino;
-  mine.offered = offers_;
+  mine.offered = Clock::now();
   mine.broken.store(false, std::memory_order_relaxed);
   int error = watch_.take(mine.lease, static_cast<int>(entry));
   // The size again, now that it cannot change.
@@ -101,14 +106,27 @@ int ServedFiles::serve(Calls& calls, std::uint32_t entry, std::uint64_t size_byt
   return held ? 0 : EBUSY;
 }
 
-std::uint32_t ServedFiles::find_room(Calls& calls) {
-  std::uint32_t oldest = 0;
-  for (std::uint32_t entry = 0; entry < files_max; ++entry) {
-    if (files_[entry].lease < 0) return entry;
-    if (files_[entry].offered < files_[oldest].offered) oldest = entry;
+// 0 with a free entry, or ENFILE. A program that goes round more files than there are entries would
+// otherwise have one closed and opened for every third read.
+int ServedFiles::find_room(Calls& calls, std::uint32_t& entry) {
+  const auto unused =
+      std::find_if(files_.begin(), files_.end(), [](const File& one) { return one.lease < 0; });
+  if (unused != files_.end()) {
+    entry = number_of(*unused);
+    return 0;
   }
-  close_entry(calls, oldest);
-  return oldest;
+  const File& last = *oldest();
+  if (Clock::now() - last.offered < least_stay_) return ENFILE;
+  entry = number_of(last);
+  close_entry(calls, entry);
+  return 0;
+}
+
+const ServedFiles::File* ServedFiles::oldest() const {
+  const File* found = nullptr;
+  for (const File& one : files_)
+    if (one.lease >= 0 && (found == nullptr || one.offered < found->offered)) found = &one;
+  return found;
 }
 
 void ServedFiles::close_entry(Calls& calls, std::uint32_t entry) {
@@ -140,6 +158,10 @@ void ServedFiles::close_all(Calls& calls) {
   for (std::uint32_t entry = 0; entry < files_max; ++entry) {
     if (files_[entry].lease >= 0) close_entry(calls, entry);
   }
+}
+
+void ServedFiles::close_oldest(Calls& calls) {
+  if (const File* one = oldest(); one != nullptr) close_entry(calls, number_of(*one));
 }
 
 std::uint64_t ServedFiles::count() const {

@@ -6,11 +6,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 #include <nlohmann/json.hpp>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,7 +30,16 @@ constexpr int end_ms = 10'000;
 
 daemon::Daemon* serving = nullptr;  // for the signal handler; set once, before it is installed
 
+// Each file that is served takes two descriptors, each program one.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int serve(const Json& wishes) {
+  raise_descriptor_limit();
   daemon::DaemonOptions options;
   options.socket = wishes.at("socket");
   options.cache_bytes = wishes.at("cache_bytes");
@@ -58,9 +67,7 @@ daemon::DaemonStatus ask(const std::string& socket_path, daemon::RequestKind kin
     throw Error(error, "the ferryd at " + socket_path +
                            " is of another version of Ferry; end it with that version's "
                            "'ferry daemon stop'");
-  if (error != 0)
-    throw Error(error,
-                "the ferryd at " + socket_path + " does not answer: " + std::strerror(error));
+  if (error != 0) throw Error(error, "the ferryd at " + socket_path + " does not answer");
   return answer.status;
 }
 

@@ -1,6 +1,8 @@
 // ferryd in this process, with a client that reads through it.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -19,9 +21,15 @@ namespace ferry::test {
 
 class DaemonRig {
  public:
-  explicit DaemonRig(std::uint64_t cache_bytes = 8 << 20)
-      : daemon_({.socket = folder_ / "run/ferryd.sock", .cache_bytes = cache_bytes}),
-        thread_([this] { daemon_.serve(); }),
+  explicit DaemonRig(std::uint64_t cache_bytes = 8 << 20,
+                     std::chrono::milliseconds least_stay = std::chrono::milliseconds(0))
+      : daemon_({.socket = folder_ / "run/ferryd.sock",
+                 .cache_bytes = cache_bytes,
+                 .least_stay = least_stay}),
+        thread_([this] {
+          daemon_.serve();
+          has_ended_ = true;
+        }),
         client((folder_ / "run/ferryd.sock").c_str()) {}
   ~DaemonRig() { end(); }
   // Ends ferryd; its memory stays.
@@ -30,6 +38,8 @@ class DaemonRig {
     daemon_.stop();
     thread_.join();
   }
+
+  bool has_ended() const { return has_ended_; }
 
   std::string socket() const { return folder_ / "run/ferryd.sock"; }
   // A new file's path. Removed with the rig.
@@ -43,6 +53,7 @@ class DaemonRig {
   ScratchDirectory folder_;
   ScratchDirectory files_{build_folder()};  // on a disk
   daemon::Daemon daemon_;
+  std::atomic<bool> has_ended_{false};
   std::thread thread_;
 
  public:

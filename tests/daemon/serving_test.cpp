@@ -1,9 +1,14 @@
 // What is served, and what readers get of it.
+#include <array>
 #include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include "daemon/daemon_rig.hpp"
 #include "support/depth.hpp"
@@ -90,7 +95,7 @@ TEST(Serving, WhatIsNotServed) {
   EXPECT_EQ(offer(Descriptor(open(path.c_str(), O_RDWR))), EOPNOTSUPP);
   EXPECT_EQ(offer(Descriptor(open(path.c_str(), O_WRONLY))), EOPNOTSUPP);
   EXPECT_EQ(offer(Descriptor(open(path.c_str(), O_PATH))), EOPNOTSUPP);
-  EXPECT_EQ(offer(Descriptor(open(rig.file("empty", "").c_str(), O_RDONLY))), EOPNOTSUPP);
+  EXPECT_EQ(offer(Descriptor(open(rig.file("empty", "").c_str(), O_RDONLY))), ENODATA);
   EXPECT_EQ(offer(Descriptor(open("/", O_RDONLY))), EOPNOTSUPP);
   EXPECT_EQ(offer(Descriptor(open("/dev/zero", O_RDONLY))), EOPNOTSUPP);
   EXPECT_EQ(offer(Descriptor(open("/proc/self/stat", O_RDONLY))), EOPNOTSUPP);
@@ -139,7 +144,7 @@ TEST(Serving, ADeletedFileIsTheKernelsAgain) {
     EXPECT_TRUE(n == Client::gone || got == contents);
     return n == Client::gone;
   }));
-  EXPECT_EQ(file.offer(), EOPNOTSUPP);
+  EXPECT_EQ(file.offer(), ESTALE);
 }
 
 TEST(Serving, WithoutReadersNoFileIsOpenAndPagesStay) {
@@ -199,6 +204,59 @@ TEST(Serving, MoreFilesThanEntries) {
   EXPECT_EQ(first.offer(), 0);
   EXPECT_EQ(first.read(got, 5000, 0), 5000);
   EXPECT_EQ(status_of(rig.socket()).files, ferry::daemon::files_max);
+}
+
+// Otherwise a program that goes round them would have one opened for every third read.
+TEST(Serving, FilesThatWereOfferedAMomentAgoStay) {
+  DaemonRig rig(1 << 20, std::chrono::hours(1));
+  OfferedFile first(rig.client, rig.file("first", pattern(5000, 1)));
+  ASSERT_EQ(first.error(), 0);
+  for (std::uint32_t i = 1; i < ferry::daemon::files_max; ++i)
+    ASSERT_EQ(OfferedFile(rig.client, rig.file("file" + std::to_string(i), "x")).error(), 0) << i;
+  OfferedFile more(rig.client, rig.file("more", "x"));
+  EXPECT_EQ(more.error(), ENFILE);
+  std::string got;
+  EXPECT_EQ(first.read(got, 5000, 0), 5000);
+  ASSERT_EQ(unlink((rig.file("file1", "")).c_str()), 0);
+  EXPECT_TRUE(eventually([&] { return more.offer() == 0; }));
+}
+
+TEST(Serving, EndsWhenItsSocketHasLostItsName) {
+  DaemonRig rig;
+  OfferedFile file(rig.client, rig.file("data", "contents"));
+  ASSERT_EQ(file.error(), 0);
+  EXPECT_FALSE(rig.has_ended());
+  ASSERT_EQ(unlink(rig.socket().c_str()), 0);
+  EXPECT_TRUE(eventually([&] { return rig.has_ended(); }));
+}
+
+TEST(Serving, DescriptorsThatNobodyAskedForAreClosed) {
+  DaemonRig rig;
+  status_of(rig.socket());
+  const auto open_descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = open_descriptors();
+  const Descriptor socket(ferry::daemon::connect_to(rig.socket().c_str(), 10'000));
+  ferry::daemon::DaemonRequest request;
+  iovec piece{&request, sizeof request};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> space{};
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = space.data();
+  header.msg_controllen = space.size();
+  cmsghdr* control = CMSG_FIRSTHDR(&header);
+  *control = {CMSG_LEN(2 * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+  const std::array<int, 2> both{STDIN_FILENO, STDERR_FILENO};
+  std::memcpy(CMSG_DATA(control), both.data(), sizeof both);
+  ASSERT_EQ(sendmsg(socket, &header, 0), static_cast<ssize_t>(sizeof request));
+  ferry::daemon::DaemonAnswer answer;
+  int received = -1;
+  ASSERT_EQ(ferry::daemon::receive_message(socket, &answer, sizeof answer, received), 0);
+  EXPECT_EQ(answer.error, 0);
+  EXPECT_TRUE(eventually([&] { return open_descriptors() == before + 1; }));
 }
 
 TEST(Serving, AChildAttachesItself) {
