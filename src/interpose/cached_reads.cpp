@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <new>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,12 +29,10 @@ namespace ferry::run {
 
 // What was read of one file, through all of its descriptors.
 struct ReadTally {
-  static constexpr std::size_t reasons = 7;
-
   ReadTally* next;
   std::atomic<std::uint64_t> reads;
   std::atomic<std::uint64_t> bytes;
-  std::atomic<std::uint64_t> kernel_reads[reasons];
+  std::atomic<std::uint64_t> kernel_reads[kernel_reasons];
   char path[1];  // and more
 };
 
@@ -38,17 +41,20 @@ namespace {
 // A read or two cost less than an offer (50 us, against some 1 us a read), and most programs that
 // call pread once or twice look at a header.
 constexpr unsigned reads_before_offer = 2;
-// While somebody writes a file, or there is no ferryd, each offer is in vain. One that ferryd does
-// not answer takes a second or two.
+// What stands in the way of an offer often lasts: a writer, a ferryd that is not there or has no
+// room. One that ferryd does not answer takes a second or two.
 constexpr unsigned reads_before_next_offer = 1000;
 
 constexpr std::uint64_t call_bytes_max = 0x7ffff000;  // the kernel's
 constexpr auto offset_max = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
 constexpr int vectors_max = 1024;
 
-void say(std::string line) {
-  line = "ferry-run: " + line + "\n";
-  syscall(SYS_write, STDERR_FILENO, line.data(), line.size());
+void say(std::initializer_list<std::string_view> pieces) {
+  std::array<iovec, 8> list{};
+  const auto end = std::transform(pieces.begin(), pieces.end(), list.begin(), [](auto piece) {
+    return iovec{const_cast<char*>(piece.data()), piece.size()};
+  });
+  syscall(SYS_writev, STDERR_FILENO, list.data(), end - list.begin());
 }
 
 // The tallies: a hash table by path, whose entries are never removed, in memory of its own. Signal
@@ -82,6 +88,16 @@ KernelReason reason_of(int error) {
       return KernelReason::writers;
     case EOPNOTSUPP:
       return KernelReason::file_system;
+    case EACCES:
+    case EPERM:
+      return KernelReason::other_user;
+    case ENODATA:
+      return KernelReason::empty;
+    case ESTALE:
+      return KernelReason::deleted;
+    case ENFILE:
+    case EMFILE:
+      return KernelReason::too_many;
     case ENOTCONN:
     case ENOENT:
     case ECONNREFUSED:
@@ -93,47 +109,77 @@ KernelReason reason_of(int error) {
   }
 }
 
-const char* text_of(std::size_t reason) {
-  switch (static_cast<KernelReason>(reason)) {
-    case KernelReason::too_few:
-      return "before it was offered";
-    case KernelReason::writers:
-      return "open for writing";
-    case KernelReason::file_system:
-      return "not such a file system";
-    case KernelReason::no_daemon:
-      return "no ferryd";
-    case KernelReason::refused:
-      return "refused";
-    case KernelReason::missed:
-      return "missed";
-    default:
-      return "not for a cache";
-  }
-}
+// By KernelReason.
+constexpr std::array<std::string_view, kernel_reasons> reason_texts{"before it was offered",
+                                                                    "open for writing",
+                                                                    "not such a file system",
+                                                                    "another user's",
+                                                                    "empty",
+                                                                    "deleted",
+                                                                    "too many files",
+                                                                    "no ferryd",
+                                                                    "refused",
+                                                                    "missed",
+                                                                    "not for a cache"};
 
-// Empty if nothing was read.
-std::string line_of(const ReadTally& tally) {
-  std::uint64_t by_kernel = 0;
-  std::string reasons;
-  for (std::size_t i = 0; i < ReadTally::reasons; ++i) {
-    const std::uint64_t reads = tally.kernel_reads[i];
-    if (reads == 0) continue;
-    by_kernel += reads;
-    reasons += reasons.empty() ? " (" : ", ";
-    reasons += std::to_string(reads);
-    reasons += " ";
-    reasons += text_of(i);
+// The lines of the summary, in a buffer of fixed size: a handler of a signal may end the process
+// where the interrupted thread is inside malloc.
+class SummaryLines {
+ public:
+  explicit SummaryLines(int file) : file_(file) {}
+  ~SummaryLines() { write_out(); }
+  SummaryLines(const SummaryLines&) = delete;
+  SummaryLines& operator=(const SummaryLines&) = delete;
+
+  // Nothing for a file that was not read.
+  void add(const ReadTally& tally) {
+    std::array<std::uint64_t, kernel_reasons> reads{};
+    std::transform(std::begin(tally.kernel_reads), std::end(tally.kernel_reads), reads.begin(),
+                   [](const auto& one) { return one.load(std::memory_order_relaxed); });
+    const std::uint64_t by_kernel = std::accumulate(reads.begin(), reads.end(), std::uint64_t{0});
+    if (tally.reads + by_kernel == 0) return;
+    if (text_.size() - used_ < line_bytes_max) write_out();
+    put("ferry-run: ");
+    for (const char* at = tally.path; *at != '\0'; ++at)
+      put({static_cast<unsigned char>(*at) < ' ' || *at == '\x7f' ? "?" : at, 1});
+    put(": ");
+    put(tally.reads);
+    put(" reads of ");
+    put(tally.bytes);
+    put(" bytes served, ");
+    put(by_kernel);
+    put(" by the kernel");
+    const char* before = " (";
+    for (std::size_t reason = 0; reason < kernel_reasons; ++reason) {
+      if (reads[reason] == 0) continue;
+      put(std::exchange(before, ", "));
+      put(reads[reason]);
+      put(" ");
+      put(reason_texts[reason]);
+    }
+    put(*before == ',' ? ")\n" : "\n");
   }
-  if (!reasons.empty()) reasons += ")";
-  const std::uint64_t served = tally.reads;
-  if (served + by_kernel == 0) return {};
-  std::string path = tally.path;
-  std::replace(path.begin(), path.end(), '\n', '?');
-  return "ferry-run: " + path + ": " + std::to_string(served) + " reads of " +
-         std::to_string(tally.bytes) + " bytes served, " + std::to_string(by_kernel) +
-         " by the kernel" + reasons + "\n";
-}
+
+ private:
+  void put(std::string_view piece) {
+    std::copy_n(piece.data(), piece.size(), text_.data() + used_);
+    used_ += piece.size();
+  }
+  void put(std::uint64_t number) {
+    char* const at = text_.data() + used_;
+    used_ +=
+        static_cast<std::size_t>(std::to_chars(at, text_.data() + text_.size(), number).ptr - at);
+  }
+  void write_out() {
+    syscall(SYS_write, file_, text_.data(), used_);
+    used_ = 0;
+  }
+
+  static constexpr std::size_t line_bytes_max = PATH_MAX + 1024;
+  const int file_;
+  std::size_t used_ = 0;
+  static inline constinit std::array<char, std::size_t{1} << 14> text_{};  // the one summary's
+};
 
 // Their sum, or 0 if ferryd cannot make the call. The kernel finds what is wrong with it.
 std::uint64_t bytes_of(const iovec* vectors, int count, off_t offset) {
@@ -156,7 +202,7 @@ void CachedReads::start() {
   process_ = static_cast<pid_t>(syscall(SYS_getpid));
   settings_ = ServingSettings::from_environment();
   if (settings_ == nullptr) return;
-  if (!settings_->error.empty()) say(settings_->error);
+  if (!settings_->error.empty()) say({"ferry-run: ", settings_->error, "\n"});
   client_ = new (std::nothrow) daemon::Client(settings_->socket.c_str());
   is_on_.store(client_ != nullptr, std::memory_order_release);
 }
@@ -350,7 +396,8 @@ CachedReads::SlotState CachedReads::ask(int descriptor, Slot& slot) {
   }
   if (error == EAGAIN) return {Phase::candidate, KernelReason::too_few, reads_before_offer, 0};
   const KernelReason reason = reason_of(error);
-  const bool may_pass = reason == KernelReason::writers || reason == KernelReason::no_daemon;
+  const bool may_pass = reason == KernelReason::writers || reason == KernelReason::no_daemon ||
+                        reason == KernelReason::too_many || reason == KernelReason::empty;
   if (may_pass) return {Phase::candidate, reason, reads_before_next_offer, 0};
   return {Phase::refused, reason, 0, 0};
 }
@@ -411,21 +458,25 @@ void CachedReads::finish() {
   if (settings_ == nullptr || !settings_->wants_summary) return;
   // A child of vfork that could not run its program ends here, in its parent's memory.
   if (static_cast<pid_t>(syscall(SYS_getpid)) != process_ || is_finished_.exchange(true)) return;
-  std::string text;
-  for (const std::atomic<ReadTally*>& list : tallies)
-    for (const ReadTally* tally = list.load(); tally != nullptr; tally = tally->next)
-      text += line_of(*tally);
-  if (text.empty()) return;
+  const bool was_read = std::any_of(tallies.begin(), tallies.end(),
+                                    [](const auto& list) { return list.load() != nullptr; });
+  if (!was_read) return;
   int file = STDERR_FILENO;
   if (settings_->summary != "-") {
     file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, settings_->summary.c_str(),
                                     O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));
     if (file < 0) {
-      say("FERRY_RUN_SUMMARY: " + settings_->summary + ": " + std::strerror(errno));
+      say({"ferry-run: FERRY_RUN_SUMMARY: ", settings_->summary, ": ", strerrordesc_np(errno),
+           "\n"});
       return;
     }
   }
-  syscall(SYS_write, file, text.data(), text.size());
+  {
+    SummaryLines lines(file);
+    for (const std::atomic<ReadTally*>& list : tallies)
+      for (const ReadTally* tally = list.load(); tally != nullptr; tally = tally->next)
+        lines.add(*tally);
+  }
   if (file != STDERR_FILENO) syscall(SYS_close, file);
 }
 

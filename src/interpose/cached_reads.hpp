@@ -61,11 +61,17 @@ enum class KernelReason : unsigned {
   too_few,
   writers,
   file_system,
+  other_user,
+  empty,
+  deleted,
+  too_many,
   no_daemon,
   refused,
   missed,
   other
 };
+inline constexpr std::size_t kernel_reasons = 11;
+static_assert(static_cast<std::size_t>(KernelReason::other) + 1 == kernel_reasons);
 
 class CachedReads {
  public:
@@ -114,7 +120,7 @@ class CachedReads {
     std::uint64_t generation = 0;
 
     static constexpr unsigned phase_bits = 3;
-    static constexpr unsigned reason_bits = 3;
+    static constexpr unsigned reason_bits = 4;
     static constexpr unsigned left_bits = 10;
     std::uint64_t word() const;
     static SlotState of(std::uint64_t word);

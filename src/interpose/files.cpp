@@ -260,6 +260,7 @@ void Files::record(TrackedFile& file) {
 }
 
 void Files::finish() {
+  if (settings_.rules.empty()) return;  // a handler of a signal may end the process: no lock then
   const std::lock_guard lock(mutex_);
   if (is_finished_) return;
   is_finished_ = true;

@@ -1,8 +1,10 @@
 // Processes that start and end: buffered data must be written exactly once, and what was read is
 // reported at the end.
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <vector>
 
 #include <pthread.h>
@@ -10,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/forks.hpp"
 #include "interpose/standing_in.hpp"
 
 using ferry::iobuf::Files;
@@ -18,6 +21,19 @@ using ferry::run::CachedReads;
 using ferry::run::DescriptorChange;
 
 namespace {
+
+// Of the process that has this memory; zero in a child that no handler of fork saw.
+std::atomic<pid_t>* owner = nullptr;
+
+void own_memory() {
+  if (owner != nullptr) owner->store(static_cast<pid_t>(syscall(SYS_getpid)));
+}
+
+// It has its parent's memory, so what it ended would end there.
+bool is_child_of_vfork() {
+  const pid_t known = owner != nullptr ? owner->load() : 0;
+  return known != 0 && known != static_cast<pid_t>(syscall(SYS_getpid));
+}
 
 // After fork, both processes share the file's position, and each could write the buffers. So write
 // them before, and stop buffering.
@@ -29,11 +45,13 @@ void after_fork_in_parent() {
   Files::instance().unlock();
 }
 void after_fork_in_child() {
+  own_memory();
   CachedReads::instance().after_fork_in_child();
   Files::instance().unlock();
 }
 
 void finish_all() {
+  if (is_child_of_vfork()) return;
   Files::instance().finish();
   CachedReads::instance().finish();
 }
@@ -41,6 +59,10 @@ void finish_all() {
 __attribute__((constructor)) void begin() {
   Files::instance();
   CachedReads::instance().start();
+  if (void* page = ferry::make_page_that_forks_empty(); page != nullptr) {
+    owner = new (page) std::atomic<pid_t>{0};
+    own_memory();
+  }
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 __attribute__((destructor)) void end() {

@@ -110,6 +110,11 @@ TEST_F(Programs, DescriptorsAreUsedAgain) {
   EXPECT_NE(summary.find("3 writes of 6 bytes became 1 of 18"), std::string::npos) << summary;
 }
 
+TEST_F(Programs, ItGoesOnAfterAChildOfVfork) {
+  const std::string summary = same_with_and_without("vfork", "");
+  EXPECT_NE(summary.find("3 writes of 6 bytes became 1 of 18"), std::string::npos) << summary;
+}
+
 TEST_F(Programs, NothingIsLostAtAnyEnd) {
   EXPECT_NE(same_with_and_without("exit", "").find("100 writes of 7 bytes became 1 of 700"),
             std::string::npos);

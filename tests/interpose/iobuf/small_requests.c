@@ -183,6 +183,19 @@ static void with_system(const char* path) {
   require(system(command) == 0, "system");
 }
 
+// The child ends in its parent's memory.
+static void with_vfork(const char* path) {
+  require(close(opened(path)) == 0, "close");
+  const pid_t child = vfork();
+  if (child == 0) _exit(3);
+  int status = 0;
+  require(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3, "waitpid");
+  const int again = open(path, O_WRONLY);
+  for (int i = 0; i < 3; ++i)
+    require(write(again, "again ", 6) == 6, "write");
+  require(close(again) == 0, "close");
+}
+
 static void with_exit(const char* path) {
   opened(path);
   _exit(0);
@@ -210,10 +223,10 @@ int main(int count, char** arguments) {
   static const struct {
     const char* name;
     void (*run)(const char* path);
-  } all[] = {{"calls", calls},    {"stdio", stdio},        {"fork", with_fork},
-             {"dup", with_dup},   {"twice", opened_twice}, {"fdopen", with_fdopen},
-             {"exec", with_exec}, {"system", with_system}, {"exit", with_exit},
-             {"limited", limited}};
+  } all[] = {{"calls", calls},      {"stdio", stdio},        {"fork", with_fork},
+             {"dup", with_dup},     {"twice", opened_twice}, {"fdopen", with_fdopen},
+             {"exec", with_exec},   {"system", with_system}, {"exit", with_exit},
+             {"vfork", with_vfork}, {"limited", limited}};
   for (size_t i = 0; count == 3 && i < sizeof all / sizeof all[0]; ++i) {
     if (strcmp(arguments[1], all[i].name) != 0) continue;
     all[i].run(arguments[2]);
