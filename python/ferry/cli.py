@@ -353,7 +353,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup leaves it
             signal.signal(number, _on_signal)
-    if not terminal.open_streams():
+    # `ferry run` prints nothing there; the program may.
+    starts_program = (sys.argv[1:] if arguments is None else arguments)[:1] == ["run"]
+    if not terminal.open_streams() and not starts_program:
         terminal.say("standard output is closed; send it to /dev/null if you do not want it")
         return 1
     status = _run(arguments)

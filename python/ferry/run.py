@@ -82,6 +82,9 @@ def _additions(options: RunOptions, environment: dict[str, str]) -> dict[str, st
             f"{library} has a space or a colon in its path, which LD_PRELOAD does not take; install Ferry elsewhere"
         )
     found, started = daemon.ensure(options.cache, IDLE_S)
+    if options.cache not in (None, found["cache_bytes"]):
+        size = format_size(found["cache_bytes"])
+        terminal.say(f"ferryd {found['pid']} serves already, with a cache of {size}; --cache changes nothing")
     if options.explain:
         for line in _explanation(folders, rules, found["pid"], found["cache_bytes"], started):
             terminal.say(line)
@@ -182,8 +185,9 @@ def _explanation(
 
 
 def _become(program: str, words: Sequence[str], environment: dict[str, str]) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
     # Python ignores these, and a program would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -76,9 +77,10 @@ def output_console() -> Console:
 
 
 def say(message: str) -> None:
-    """Prints one line about the command itself on standard error."""
+    """Prints one line about the command itself on standard error, if that takes it."""
     line = printable(" ".join(message.split()))
-    print(f"ferry: {line}", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print(f"ferry: {line}", file=sys.stderr)
 
 
 class _Output(io.FileIO):
@@ -106,6 +108,7 @@ def open_streams() -> bool:
     if sys.stderr is None:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
     if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         return False
     if isinstance(sys.__stdout__, io.TextIOWrapper) and sys.stdout is sys.__stdout__:
         sys.stdout = io.TextIOWrapper(

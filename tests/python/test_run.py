@@ -212,6 +212,17 @@ def test_descriptors_folder_limits_and_mask_are_as_without(built: Built) -> None
     assert built.command.run("run", "--", *words, umask=0o027).stdout == plain.stdout
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full 2>/dev/full"])
+@pytest.mark.parametrize("options", [[], ["--explain"], ["--or-plain"]])
+def test_a_program_runs_whatever_the_standard_streams_are(
+    built: Built, scratch: Path, closed: str, options: list[str]
+) -> None:
+    command = shlex.join(built.command.arguments("run", *options, "--", "touch", "there"))
+    assert built.plain("sh", "-c", f"{command} {closed}").returncode == 0
+    assert (scratch / "there").exists()
+    assert len(built.requests("serve")) == 1
+
+
 def test_the_process_is_the_programs(built: Built) -> None:
     """It keeps its number, reads standard input from the start, and has no child that it did not start."""
     program = "import os, sys; print(os.getpid(), sys.stdin.read()); os.wait()"
@@ -467,6 +478,14 @@ def test_the_first_program_starts_ferryd_and_the_next_use_it(built: Built) -> No
     assert request == {
         "action": "serve", "socket": str(built.socket), "cache_bytes": 32 << 20, "idle_s": 300,
     }  # fmt: skip
+
+
+def test_a_size_that_changes_nothing_is_said(built: Built) -> None:
+    assert built.command.run("run", "--cache", "32m", "--", "true").stderr == ""
+    assert built.command.run("run", "--cache", "32m", "--", "true").stderr == ""
+    assert built.command.run("run", "--", "true").stderr == ""
+    said = one_line(built.command.run("run", "--cache", "64m", "--", "true").stderr)
+    assert said.endswith(" serves already, with a cache of 32 MiB; --cache changes nothing\n")
 
 
 def test_two_that_start_at_once_share_one(built: Built) -> None:
