@@ -20,6 +20,7 @@ std::vector<std::string> limits(const Capabilities& capabilities) {
          "times have whole seconds only; hard links and special files are not reported");
   unless(capabilities.rights_at_open,
          "a file's mode counts at each call on it, also for its owner who has it open");
+  unless(capabilities.sets_attributes, "permissions, owners and times cannot be changed");
   return lines;
 }
 

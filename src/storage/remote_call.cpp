@@ -89,6 +89,7 @@ RemoteCall::RemoteCall(Operation& operation, Inbox& inbox, std::chrono::millisec
       mode_(operation.mode),
       offset_(operation.offset),
       layout_(operation.layout == nullptr ? Layout{} : *operation.layout),
+      attributes_(operation.attributes == nullptr ? NewAttributes{} : *operation.attributes),
       has_layout_(operation.layout != nullptr) {
   for (const iovec& vector : operation.vectors)
     bytes_ += static_cast<std::int64_t>(vector.iov_len);

@@ -86,6 +86,7 @@ class RemoteCall : public BoundedCall {
   const std::uint32_t mode_;
   const std::int64_t offset_;
   const Layout layout_;
+  const NewAttributes attributes_;
   const bool has_layout_;
   std::int64_t bytes_ = 0;
   // For the open file, if any.

@@ -9,7 +9,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +44,7 @@ enum class Kind : std::uint8_t {
   make_directory,    // path, mode
   remove_directory,  // path of an empty directory
   list_directory,    // path -> entries, in no order; neither "." nor ".."
+  set_attributes,    // path, attributes; links are followed. -EOPNOTSUPP without sets_attributes
 };
 
 constexpr Kind kind_of(Direction direction) {
@@ -54,6 +57,7 @@ struct Status {
   std::uint64_t inode = 0;
   std::uint64_t device = 0;
   std::int64_t modified_ns = 0;
+  std::int64_t changed_ns = 0;  // contents or attributes, by the storage's clock; 0: not known
   std::uint32_t mode = 0;
   std::uint32_t links = 0;
   std::uint32_t owner = 0;
@@ -66,6 +70,17 @@ struct Status {
   // In a file_status: the contents are generated while they are read, as in /proc. The data does
   // not follow from the size, and may differ each time.
   bool generated = false;
+};
+
+// What a set_attributes changes. Times in nanoseconds since 1970, or `now` by the storage's clock.
+struct NewAttributes {
+  static constexpr std::int64_t now = std::numeric_limits<std::int64_t>::min();
+
+  std::optional<std::uint32_t> mode = {};  // permission bits
+  std::optional<std::uint32_t> owner = {};
+  std::optional<std::uint32_t> group = {};
+  std::optional<std::int64_t> accessed_ns = {};
+  std::optional<std::int64_t> modified_ns = {};
 };
 
 // An entry of a directory. Symbolic links are not followed.
@@ -125,6 +140,7 @@ struct Operation {
   const char* path = nullptr;
   const char* new_path = nullptr;
   Layout* layout = nullptr;
+  const NewAttributes* attributes = nullptr;
   std::vector<DirectoryEntry>* entries = nullptr;  // added to when all are there
   int flags = 0;
   std::uint32_t mode = 0;
@@ -206,6 +222,7 @@ struct Capabilities {
   bool tells_holes = true;         // Status::allocated_bytes leaves them out
   bool full_status = true;         // reports hard links, special files, fractions of seconds
   bool rights_at_open = true;      // its owner may use an open file, whatever its mode
+  bool sets_attributes = true;     // permissions, owners and times can be changed
   bool layouts = false;            // files can be made with a Layout
   // The longest that one request to the storage takes; then it has failed with -ETIMEDOUT. 0: no
   // bound, as the kernel has none for local file systems.

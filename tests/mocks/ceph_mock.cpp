@@ -164,6 +164,16 @@ int ceph_statx(ceph::Client* mount, const char* path, ceph::Statx* found, unsign
   return fill_from(AT_FDCWD, at(mount, path).c_str(), how, found);
 }
 
+int ceph_setattrx(ceph::Client* mount, const char* path, ceph::Statx* to, int wanted, int) {
+  may_hang("ceph_setattrx");
+  const std::string where = at(mount, path);
+  const auto has = [&](int member) { return (wanted & member) != 0; };
+  const timespec times[2] = {has(ceph::set_accessed) ? to->accessed : timespec{0, UTIME_OMIT},
+                             has(ceph::set_modified) ? to->modified : timespec{0, UTIME_OMIT}};
+  if (has(ceph::set_mode) && chmod(where.c_str(), to->mode) != 0) return -errno;
+  return or_error(utimensat(AT_FDCWD, where.c_str(), times, 0));
+}
+
 int ceph_unlink(ceph::Client* mount, const char* path) {
   may_hang("ceph_unlink");
   return or_error(unlink(at(mount, path).c_str()));

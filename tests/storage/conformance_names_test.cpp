@@ -357,6 +357,43 @@ TEST_P(Conformance, MakesAndRemovesDirectories) {
   EXPECT_FALSE(std::filesystem::exists(path("dir")));
 }
 
+TEST_P(Conformance, SetsAttributes) {
+  write_file(path("f"), "contents");
+  ASSERT_EQ(symlink("f", path("link").c_str()), 0);
+  const auto set = [&](const std::string& name, const NewAttributes& to) {
+    const std::string where = at(name);
+    Operation operation{.kind = Kind::set_attributes, .path = where.c_str(), .attributes = &to};
+    return driver->run(operation);
+  };
+  if (!storage->describe_path(at("f")).capabilities.sets_attributes) {
+    EXPECT_EQ(set("f", {.mode = 0600}), -EOPNOTSUPP);
+    return;
+  }
+  struct stat before {};
+  ASSERT_EQ(::stat(path("f").c_str(), &before), 0);
+  EXPECT_EQ(set("f", {.mode = 0640}), 0);
+  constexpr std::int64_t accessed = 1'234'567'890'123'456'789;
+  constexpr std::int64_t modified = 987'654'321'987'654'321;
+  EXPECT_EQ(set("link", {.accessed_ns = accessed, .modified_ns = modified}), 0);
+  struct stat status {};
+  ASSERT_EQ(::stat(path("f").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0640U);
+  EXPECT_EQ(status.st_uid, before.st_uid);
+  EXPECT_EQ(status.st_mtim.tv_sec, modified / 1'000'000'000);
+  EXPECT_EQ(status.st_mtim.tv_nsec, modified % 1'000'000'000);
+  EXPECT_EQ(status.st_atim.tv_sec, accessed / 1'000'000'000);
+  Status found;
+  EXPECT_EQ(driver->path_call(Kind::path_status, at("f"), &found), 0);
+  EXPECT_EQ(found.modified_ns, modified);
+  EXPECT_EQ(set("f", {.modified_ns = NewAttributes::now}), 0);
+  ASSERT_EQ(::stat(path("f").c_str(), &status), 0);
+  EXPECT_GE(status.st_mtim.tv_sec, before.st_mtim.tv_sec - 1);
+  EXPECT_EQ(status.st_atim.tv_sec, accessed / 1'000'000'000);
+  EXPECT_EQ(read_file(path("f")), "contents");
+  EXPECT_EQ(set("missing", {.mode = 0600}), -ENOENT);
+  EXPECT_EQ(set("f/below", {.mode = 0600}), -ENOTDIR);
+}
+
 TEST_P(Conformance, ListsDirectories) {
   std::vector<DirectoryEntry> entries;
   const auto list = [&](const std::string& path) {

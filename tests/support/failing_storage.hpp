@@ -272,6 +272,7 @@ class FailingStorage final : public storage::Storage {
       case Kind::make_directory:  // it has no directories
       case Kind::remove_directory:
       case Kind::list_directory:
+      case Kind::set_attributes:
         operation.result = -EOPNOTSUPP;
         break;
     }

@@ -38,4 +38,11 @@ struct Statx {
 inline constexpr std::uint32_t basic_members = 0x7ff;
 inline constexpr std::uint32_t version_member = 0x1000;
 
+// CEPH_SETATTR_...: members to set.
+inline constexpr int set_mode = 1;
+inline constexpr int set_owner = 2;
+inline constexpr int set_group = 4;
+inline constexpr int set_modified = 8;
+inline constexpr int set_accessed = 16;
+
 }  // namespace ferry::storage::ceph

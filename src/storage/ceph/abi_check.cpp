@@ -45,13 +45,16 @@ struct SameStatx : abi::Pair<ceph::Statx, struct ceph_statx> {
 
 static_assert(ceph::basic_members == CEPH_STATX_BASIC_STATS);
 static_assert(ceph::version_member == CEPH_STATX_VERSION);
+static_assert(ceph::set_mode == CEPH_SETATTR_MODE && ceph::set_owner == CEPH_SETATTR_UID &&
+              ceph::set_group == CEPH_SETATTR_GID);
+static_assert(ceph::set_modified == CEPH_SETATTR_MTIME && ceph::set_accessed == CEPH_SETATTR_ATIME);
 
 FERRY_SAME_FUNCTIONS(CephLibrary, ceph_create, ceph_conf_read_file, ceph_conf_parse_env,
                      ceph_conf_set, ceph_conf_get, ceph_select_filesystem, ceph_mount, ceph_unmount,
                      ceph_release, ceph_umask, ceph_open, ceph_open_layout, ceph_close, ceph_read,
                      ceph_write, ceph_fsync, ceph_lazyio_synchronize, ceph_ftruncate, ceph_fstatx,
-                     ceph_statx, ceph_unlink, ceph_rename, ceph_mkdir, ceph_rmdir, ceph_opendir,
-                     ceph_readdirplus_r, ceph_closedir, ceph_setxattr, ceph_get_path_layout,
-                     ceph_get_file_layout, ceph_get_pool_name)
+                     ceph_statx, ceph_setattrx, ceph_unlink, ceph_rename, ceph_mkdir, ceph_rmdir,
+                     ceph_opendir, ceph_readdirplus_r, ceph_closedir, ceph_setxattr,
+                     ceph_get_path_layout, ceph_get_file_layout, ceph_get_pool_name)
 
 }  // namespace ferry::storage

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/times.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::storage {
@@ -39,6 +40,7 @@ Status to_status(const ceph::Statx& from, const CephAddress& address) {
       std::hash<std::string>()(address.configuration + '\n' + address.file_system);
   to.device = (from.device ^ cluster) | (std::uint64_t{1} << 63);
   to.modified_ns = nanoseconds(from.modified);
+  to.changed_ns = nanoseconds(from.changed);
   to.mode = from.mode;
   to.links = from.links;
   to.owner = from.owner;
@@ -150,6 +152,8 @@ std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, con
           library.ceph_mkdir(mount->get(), uri.path.c_str(), mode_ & 07777 & ~umask_of_process()));
     case Kind::remove_directory:
       return explained(*mount, uri.path, library.ceph_rmdir(mount->get(), uri.path.c_str()));
+    case Kind::set_attributes:
+      return explained(*mount, uri.path, set_attributes(*mount, uri.path));
     case Kind::list_directory:
       return explained(*mount, uri.path, list_directory(*mount, uri.path));
     case Kind::path_layout: {
@@ -163,6 +167,33 @@ std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, con
     default:
       return -EINVAL;
   }
+}
+
+// libcephfs has no clock of the servers for this: `now` is this machine's.
+int CephCall::set_attributes(CephMount& mount, const std::string& path) {
+  ceph::Statx to;
+  int wanted = 0;
+  if (attributes_.mode) {
+    wanted |= ceph::set_mode;
+    to.mode = static_cast<std::uint16_t>(*attributes_.mode & 07777);
+  }
+  if (attributes_.owner) {
+    wanted |= ceph::set_owner;
+    to.owner = *attributes_.owner;
+  }
+  if (attributes_.group) {
+    wanted |= ceph::set_group;
+    to.group = *attributes_.group;
+  }
+  const auto set_time = [&](timespec& time, const std::optional<std::int64_t>& ns, int member) {
+    if (!ns) return;
+    wanted |= member;
+    time = timespec_of(*ns);
+    if (*ns == NewAttributes::now) clock_gettime(CLOCK_REALTIME, &time);
+  };
+  set_time(to.accessed, attributes_.accessed_ns, ceph::set_accessed);
+  set_time(to.modified, attributes_.modified_ns, ceph::set_modified);
+  return mount.library().ceph_setattrx(mount.get(), path.c_str(), &to, wanted, 0);
 }
 
 int CephCall::status_of(CephMount& mount, Status& status, const char* path, unsigned flags) {

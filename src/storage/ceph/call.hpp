@@ -62,6 +62,7 @@ class CephCall final : public RemoteCall {
   int refusal_of_name(CephMount& mount, const std::string& path);
   int rename(CephMount& mount, const std::string& path, const std::string& new_path);
   int explained(CephMount& mount, const std::string& path, int error);
+  int set_attributes(CephMount& mount, const std::string& path);
   int status_of(CephMount& mount, Status& status, const char* path, unsigned flags = 0);
 
   const std::shared_ptr<CephMounts> mounts_;

@@ -42,6 +42,8 @@ struct CephLibrary : Library {
   int (*ceph_fstatx)(ceph::Client*, int, ceph::Statx*, unsigned, unsigned) = symbol("ceph_fstatx");
   int (*ceph_statx)(ceph::Client*, const char*, ceph::Statx*, unsigned,
                     unsigned) = symbol("ceph_statx");
+  int (*ceph_setattrx)(ceph::Client*, const char*, ceph::Statx*, int,
+                       int) = symbol("ceph_setattrx");
   int (*ceph_unlink)(ceph::Client*, const char*) = symbol("ceph_unlink");
   int (*ceph_rename)(ceph::Client*, const char*, const char*) = symbol("ceph_rename");
   int (*ceph_mkdir)(ceph::Client*, const char*, mode_t) = symbol("ceph_mkdir");

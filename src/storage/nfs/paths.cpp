@@ -13,6 +13,7 @@
 
 #include <sys/stat.h>
 
+#include "base/times.hpp"
 #include "storage/entry_names.hpp"
 
 namespace ferry::storage {
@@ -162,6 +163,7 @@ NfsAttributes NfsCalls::to_attributes(const fattr3& from) const {
   // Servers choose these numbers on their own; the highest bit keeps them apart from the kernel's.
   to.status.device = (from.fsid ^ server_hash_) | (std::uint64_t{1} << 63);
   to.status.modified_ns = nanoseconds(from.mtime);
+  to.status.changed_ns = nanoseconds(from.ctime);
   to.status.mode = (from.mode & 07777) | type_bits(from.type);
   to.status.links = from.nlink;
   to.status.owner = from.uid;
@@ -191,14 +193,24 @@ int NfsCalls::set_size(const NfsHandle& handle, std::uint64_t bytes,
   return perform<SETATTR3res>(library_.rpc_nfs3_setattr_async, arguments, done, changes);
 }
 
-// The permissions and times of a file that was made by an exclusive create, which has none.
-int NfsCalls::set_created(const NfsHandle& handle, std::uint32_t mode) {
+int NfsCalls::set_attributes(const NfsHandle& handle, const NewAttributes& to) {
   SETATTR3args arguments{};
   arguments.object = handle.argument();
-  arguments.new_attributes.mode.set_it = 1;
-  arguments.new_attributes.mode.value = mode;
-  arguments.new_attributes.atime.set_it = SET_TO_SERVER_TIME;
-  arguments.new_attributes.mtime.set_it = SET_TO_SERVER_TIME;
+  sattr3& set = arguments.new_attributes;
+  if (to.mode) set.mode = {1, *to.mode};
+  if (to.owner) set.uid = {1, *to.owner};
+  if (to.group) set.gid = {1, *to.group};
+  const auto set_time = [](auto& time, const std::optional<std::int64_t>& ns) {
+    if (!ns) return;
+    const bool now = *ns == NewAttributes::now;
+    time.set_it = now ? SET_TO_SERVER_TIME : SET_TO_CLIENT_TIME;
+    if (now) return;
+    const timespec since = timespec_of(std::max<std::int64_t>(*ns, 0));  // the protocol has no sign
+    time.value.seconds = static_cast<std::uint32_t>(since.tv_sec);
+    time.value.nseconds = static_cast<std::uint32_t>(since.tv_nsec);
+  };
+  set_time(set.atime, to.accessed_ns);
+  set_time(set.mtime, to.modified_ns);
   return perform<SETATTR3res>(library_.rpc_nfs3_setattr_async, arguments, done);
 }
 
@@ -335,7 +347,10 @@ int NfsCalls::create(const Found& where, bool exclusive, std::uint32_t mode, Nfs
       });
   NfsAttributes attributes;
   if (result == 0 && !told) result = lookup(where.parent, where.name, made, attributes);
-  if (result == 0 && exclusive) result = set_created(made, mode);
+  // An exclusive create gives it neither permissions nor times.
+  constexpr std::int64_t now = NewAttributes::now;
+  if (result == 0 && exclusive)
+    result = set_attributes(made, {.mode = mode, .accessed_ns = now, .modified_ns = now});
   return result;
 }
 

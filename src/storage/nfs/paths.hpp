@@ -45,6 +45,7 @@ class NfsCalls {
   int get_attributes(const NfsHandle& handle, NfsAttributes& attributes);
   int set_size(const NfsHandle& handle, std::uint64_t bytes,
                const std::shared_ptr<LateChanges>& changes);
+  int set_attributes(const NfsHandle& handle, const NewAttributes& to);
   int allowed(const NfsHandle& handle, unsigned wanted);
   // Writes all of `data`; returns bytes or an errno.
   std::int64_t write(NfsFile& file, const char* data, std::size_t bytes, std::uint64_t offset);
@@ -83,7 +84,6 @@ class NfsCalls {
   int list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool& all,
                 std::vector<DirectoryEntry>& entries);
   int read_link(const NfsHandle& link, std::string& target);
-  int set_created(const NfsHandle& handle, std::uint32_t mode);
   int mount(NfsRpc& mount, NfsExport& found);
   int limits_of(NfsExport& found);
   bool may_try_again(int error);

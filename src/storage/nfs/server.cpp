@@ -76,8 +76,9 @@ std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation, cons
     if (operation.kind == Kind::open) {
       result = open(calls, operation, from, path);
     } else {
-      const bool follows =
-          operation.kind == Kind::path_status || operation.kind == Kind::list_directory;
+      const bool follows = operation.kind == Kind::path_status ||
+                           operation.kind == Kind::list_directory ||
+                           operation.kind == Kind::set_attributes;
       const bool makes = operation.kind == Kind::make_directory;
       result = calls.walk(from, makes ? without_slash(path) : path, follows, found);
       if (result == 0 && !found.exists && !makes) result = -ENOENT;
@@ -115,6 +116,8 @@ int NfsServer::execute_found(NfsCalls& calls, Operation& operation, const NfsCal
       return found.name.empty() ? -EBUSY : calls.remove_directory(found);
     case Kind::list_directory:
       return directory ? calls.list_directory(found.object, *operation.entries) : -ENOTDIR;
+    case Kind::set_attributes:
+      return calls.set_attributes(found.object, *operation.attributes);
     default:
       return -EINVAL;
   }

@@ -20,6 +20,7 @@
 
 #include "base/magic.hpp"
 #include "base/sanitizer.hpp"
+#include "base/times.hpp"
 #include "storage/entry_names.hpp"
 #include "storage/mounted_layout.hpp"
 #include "storage/posix/change_times.hpp"
@@ -144,6 +145,7 @@ Status to_status(const struct statx& from) {
   status.inode = from.stx_ino;
   status.device = device_of(from);
   status.modified_ns = nanoseconds(from.stx_mtime);
+  status.changed_ns = nanoseconds(from.stx_ctime);
   status.mode = from.stx_mode;
   status.links = from.stx_nlink;
   status.owner = from.stx_uid;
@@ -418,6 +420,25 @@ void begin_write_out(const Operation& operation) {
 
 namespace {
 
+timespec time_to_set(const std::optional<std::int64_t>& ns) {
+  if (!ns) return {0, UTIME_OMIT};
+  if (*ns == NewAttributes::now) return {0, UTIME_NOW};
+  return timespec_of(*ns);
+}
+
+// In the order of the kernel: a new owner ends setuid and setgid, so the mode comes after it.
+std::int64_t set_attributes(const char* path, const NewAttributes& to) {
+  constexpr auto keep = static_cast<std::uint32_t>(-1);
+  if ((to.owner || to.group) &&
+      ::chown(path, to.owner.value_or(keep), to.group.value_or(keep)) != 0)
+    return -errno;
+  if (to.mode && ::chmod(path, *to.mode) != 0) return -errno;
+  const timespec times[2] = {time_to_set(to.accessed_ns), time_to_set(to.modified_ns)};
+  if ((to.accessed_ns || to.modified_ns) && ::utimensat(AT_FDCWD, path, times, 0) != 0)
+    return -errno;
+  return 0;
+}
+
 std::int64_t result_of(Operation& operation) {
   auto* file = static_cast<PosixFile*>(operation.file);
   switch (operation.kind) {
@@ -454,6 +475,8 @@ std::int64_t result_of(Operation& operation) {
       return ::rmdir(operation.path) == 0 ? 0 : -errno;
     case Kind::list_directory:
       return list_directory(operation.path, *operation.entries);
+    case Kind::set_attributes:
+      return set_attributes(operation.path, *operation.attributes);
   }
   return -EINVAL;
 }

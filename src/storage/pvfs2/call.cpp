@@ -136,6 +136,8 @@ std::int64_t Pvfs2Call::execute_path() {
       if (error == 0) touch([&](Operation& operation) { *operation.layout = layout; });
       return error;
     }
+    case Kind::set_attributes:
+      return -EOPNOTSUPP;
     case Kind::set_layout: {
       const int error = find(path_, true, reference);
       return error != 0 ? error : set_layout(reference);

@@ -21,6 +21,7 @@ Capabilities capabilities_of(const Pvfs2Address& address) {
   Capabilities capabilities = remote_capabilities(address.timeout);
   capabilities.open_after_unlink = false;
   capabilities.full_status = false;
+  capabilities.sets_attributes = false;
   capabilities.rights_at_open = false;
   return capabilities;
 }
