@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/futex.hpp"
+#include "base/socket_messages.hpp"
 
 namespace ferry::daemon {
 namespace {

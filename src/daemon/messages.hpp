@@ -1,6 +1,6 @@
 // What travels between ferryd and its clients: one request and one answer on a connection, each
-// with at most one descriptor. Both calls are safe in signal handlers, since a handler may be where
-// a thread first reads.
+// with at most one descriptor. The calls of a reader are safe in signal handlers, since a handler may
+// be where a thread first reads.
 #pragma once
 
 #include <cstdint>
@@ -50,12 +50,6 @@ struct DaemonAnswer {
 };
 static_assert(std::is_trivially_copyable_v<DaemonRequest>);
 static_assert(std::is_trivially_copyable_v<DaemonAnswer>);
-
-// Sends `message`, and `descriptor` unless it is negative. 0 or an errno.
-int send_message(int socket, const void* message, std::size_t bytes, int descriptor);
-// Receives exactly `bytes`; EPROTO for another size, ENOTCONN at the end. `descriptor` gets the one
-// that came, close-on-exec, or -1.
-int receive_message(int socket, void* message, std::size_t bytes, int& descriptor);
 
 // Sends a request on a connection to ferryd and receives the answer: its errno, EPROTO if it is of
 // another version, or what send and receive return. `received`: a descriptor that came with an

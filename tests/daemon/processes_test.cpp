@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/socket_messages.hpp"
 #include "daemon/daemon_rig.hpp"
 #include "support/depth.hpp"
 #include "support/error_of.hpp"
@@ -193,7 +194,7 @@ TEST_F(DaemonProcesses, WhatIsNoRequestHarmsNobody) {
     }
     const Descriptor other(random.one_in(2) ? open("/dev/null", O_RDONLY) : -1);
     if (noise.empty()) continue;
-    ferry::daemon::send_message(connection, noise.data(), noise.size(), other);
+    ferry::send_message(connection, noise.data(), noise.size(), other);
   }
   EXPECT_EQ(status_of(socket()).pid, daemon.process());
 }

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "base/socket_messages.hpp"
 #include "daemon/daemon_rig.hpp"
 #include "support/depth.hpp"
 #include "support/in_a_child.hpp"
@@ -254,7 +255,7 @@ TEST(Serving, DescriptorsThatNobodyAskedForAreClosed) {
   ASSERT_EQ(sendmsg(socket, &header, 0), static_cast<ssize_t>(sizeof request));
   ferry::daemon::DaemonAnswer answer;
   int received = -1;
-  ASSERT_EQ(ferry::daemon::receive_message(socket, &answer, sizeof answer, received), 0);
+  ASSERT_EQ(ferry::receive_message(socket, &answer, sizeof answer, received), 0);
   EXPECT_EQ(answer.error, 0);
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before + 1; }));
 }
