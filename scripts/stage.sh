@@ -259,6 +259,8 @@ test_on_nfs() {
   "$setup_python" -m pytest tests/python/test_remote_storages.py tests/python/test_remote_files.py -q
   "$setup_python" -m pytest lab/tests/run/test_remote_bench.py -q
   build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*'
+  timeout 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Nfs' ||
+    setup_die "programs on mapped folders of NFS failed, or did not end within 120 s"
   if [[ -x build/release/ferry-checkpoint ]]; then
     FERRY_PROFILE='' tests/examples/checkpoint_remote_test.sh build/release/ferry-checkpoint "$FERRY_TEST_NFS" mpiexec -n
   else
@@ -283,6 +285,8 @@ test_on_ceph() {
   "$setup_python" -m pytest lab/tests/run/test_remote_bench.py -q -k CEPH
   timeout 60 build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*' ||
     setup_die "files of CephFS beside those that are measured failed, or did not end within 60 s"
+  timeout 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Ceph' ||
+    setup_die "programs on mapped folders of CephFS failed, or did not end within 120 s"
   if [[ $was_up == yes ]]; then
     printf 'absent: servers that hang or are killed, because the rig ceph was up before and is left alone\n'
     return

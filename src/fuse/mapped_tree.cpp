@@ -1,0 +1,634 @@
+#include "fuse/mapped_tree.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/times.hpp"
+#include "storage/uri.hpp"
+
+namespace ferry::fuse {
+
+using storage::Kind;
+using storage::NewAttributes;
+using storage::Status;
+
+// A file or directory that the kernel has opened.
+struct MappedTree::Open {
+  std::uint64_t node = 0;
+  std::unique_ptr<storage::File> file;  // null: a directory
+  bool appends = false;
+  bool writes = false;
+  std::atomic<bool> has_written{false};
+  std::string hidden;  // remove this when it is closed
+  std::mutex mutex;    // guards the entries
+  std::vector<storage::DirectoryEntry> entries;
+};
+
+namespace {
+
+// How long the kernel may take names and attributes for true without asking.
+constexpr std::uint64_t trusted_s = 1;
+constexpr std::uint32_t block_bytes = 4096;
+constexpr std::uint32_t name_bytes_max = 255;
+constexpr const char* hidden_prefix = ".ferry-removed-";
+
+void set_time(std::uint64_t& seconds, std::uint32_t& nanoseconds, std::int64_t ns) {
+  const timespec time = timespec_of(ns);
+  seconds = static_cast<std::uint64_t>(time.tv_sec);
+  nanoseconds = static_cast<std::uint32_t>(time.tv_nsec);
+}
+
+// What would end or begin another part in a URI.
+std::string escaped(const std::string& path) {
+  std::string text;
+  for (const char letter : path) {
+    if (letter == '%') {
+      text += "%25";
+    } else if (letter == '?') {
+      text += "%3F";
+    } else if (letter == '#') {
+      text += "%23";
+    } else {
+      text += letter;
+    }
+  }
+  return text;
+}
+
+std::optional<std::int64_t> time_to_set(const fuse_setattr_in& to, std::uint32_t member,
+                                        std::uint32_t now, std::uint64_t seconds,
+                                        std::uint32_t nanoseconds) {
+  if ((to.valid & member) == 0) return {};
+  if ((to.valid & now) != 0) return NewAttributes::now;
+  return static_cast<std::int64_t>(seconds) * ns_in_second + nanoseconds;
+}
+
+// Equal values at two opens mean that the file's contents are the same; 0: not known. Where the
+// storage has no version (NFS), the time of the last change stands for it, as for a mounted NFS;
+// not one of a moment ago, as another change may follow that leaves the time as it is.
+std::uint64_t version_of(const Status& status) {
+  if (status.version != 0 || status.changed_ns == 0) return status.version;
+  constexpr std::int64_t moment_ns = 2 * ns_in_second;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const std::int64_t age_ns = now.tv_sec * ns_in_second + now.tv_nsec - status.changed_ns;
+  return age_ns < moment_ns ? 0 : static_cast<std::uint64_t>(status.changed_ns);
+}
+
+}  // namespace
+
+MappedTree::MappedTree(storage::Storage& storage, std::string root,
+                       std::optional<OnlyUser> only_user)
+    : storage_(storage),
+      before_(root.substr(0, storage::path_end(root))),
+      behind_(root.substr(storage::path_end(root))),
+      is_uri_(storage::scheme_of(root) != storage::Scheme::posix),
+      only_user_(only_user),
+      keeps_removed_(storage.describe_path(root).capabilities.open_after_unlink),
+      syncs_at_close_(storage::scheme_of(root) == storage::Scheme::nfs) {}
+
+MappedTree::~MappedTree() {
+  storage::SyncCalls calls(storage_);
+  // What the kernel has not closed when it ended the connection.
+  for (const auto& [number, opened] : open_)
+    if (opened->file != nullptr) calls.run({.kind = Kind::close, .file = opened->file.release()});
+  for (const auto& [number, opened] : open_)
+    if (!opened->hidden.empty()) calls.run({.kind = Kind::unlink, .path = opened->hidden.c_str()});
+}
+
+void MappedTree::answer(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  switch (request.header().opcode) {
+    case FUSE_LOOKUP:
+      return look_up(worker, request, answer);
+    case FUSE_FORGET:
+      forget(request.node(), request.arguments<fuse_forget_in>().nlookup);
+      return answer.leave_out();
+    case FUSE_BATCH_FORGET:
+      forget_many(request);
+      return answer.leave_out();
+    case FUSE_INTERRUPT:  // operations end within the storage's bound
+      return answer.leave_out();
+    case FUSE_GETATTR:
+      return get_attributes(worker, request, answer);
+    case FUSE_SETATTR:
+      return set_attributes(worker, request, answer);
+    case FUSE_OPEN:
+      return open(worker, request, answer);
+    case FUSE_CREATE:
+      return create(worker, request, answer);
+    case FUSE_MKNOD:
+      return make_node(worker, request, answer);
+    case FUSE_MKDIR:
+      return make_directory(worker, request, answer);
+    case FUSE_READ:
+      return read(worker, request, answer);
+    case FUSE_WRITE:
+      return write(worker, request, answer);
+    case FUSE_FLUSH:
+      return flush(worker, request, answer);
+    case FUSE_FSYNC:
+      return sync(worker, request, answer);
+    case FUSE_FSYNCDIR:
+      return;
+    case FUSE_RELEASE:
+    case FUSE_RELEASEDIR:
+      return release(worker, request);
+    case FUSE_OPENDIR:
+      return open_directory(request, answer);
+    case FUSE_READDIR:
+    case FUSE_READDIRPLUS:
+      return list(worker, request, answer, request.header().opcode == FUSE_READDIRPLUS);
+    case FUSE_UNLINK:
+    case FUSE_RMDIR:
+      return remove(worker, request, answer, request.header().opcode == FUSE_RMDIR);
+    case FUSE_RENAME:
+      return rename(worker, request, answer, sizeof(fuse_rename_in));
+    case FUSE_RENAME2:
+      if (request.arguments<fuse_rename2_in>().flags != 0) return answer.fail(-EINVAL);
+      return rename(worker, request, answer, sizeof(fuse_rename2_in));
+    case FUSE_STATFS:
+      return describe_space(answer);
+    case FUSE_LINK:
+    case FUSE_SYMLINK:
+      return answer.fail(-EPERM);
+    default:
+      return answer.fail(-ENOSYS);  // the kernel does it itself, or asks no more
+  }
+}
+
+// ---- names and attributes ----------------------------------------------------------------------
+
+std::string MappedTree::placed(const std::string& path) const {
+  const bool has_slash = !before_.empty() && before_.back() == '/';
+  std::string place = before_;
+  if (has_slash && !path.empty()) place.pop_back();
+  return place + (is_uri_ ? escaped(path) : path) + behind_;
+}
+
+std::optional<std::string> MappedTree::place(std::uint64_t node) const {
+  const std::optional<std::string> path = nodes_.path(node);
+  return path ? std::optional(placed(*path)) : std::nullopt;
+}
+
+std::optional<std::string> MappedTree::place(std::uint64_t folder, std::string_view name) const {
+  const std::optional<std::string> path = nodes_.path(folder, name);
+  return path ? std::optional(placed(*path)) : std::nullopt;
+}
+
+fuse_attr MappedTree::attributes(const Status& status) const {
+  fuse_attr to{};
+  to.ino = status.inode;
+  to.size = status.size_bytes;
+  to.blocks = status.allocated_bytes / 512;
+  set_time(to.atime, to.atimensec, status.modified_ns);
+  set_time(to.mtime, to.mtimensec, status.modified_ns);
+  set_time(to.ctime, to.ctimensec, status.changed_ns != 0 ? status.changed_ns : status.modified_ns);
+  to.mode = status.mode;
+  to.nlink = status.links;
+  to.uid = only_user_ ? only_user_->user : status.owner;
+  to.gid = only_user_ ? only_user_->group : status.group;
+  to.blksize = std::max(status.block_bytes, block_bytes);
+  return to;
+}
+
+fuse_entry_out MappedTree::entry(std::uint64_t folder, std::string_view name,
+                                 const Status& status) {
+  fuse_entry_out to{};
+  to.nodeid = nodes_.remember(folder, name, status.inode, status.mode);
+  to.entry_valid = trusted_s;
+  to.attr_valid = trusted_s;
+  to.attr = attributes(status);
+  to.attr.nlink = std::max(to.attr.nlink, 1U);  // some storages do not say
+  return to;
+}
+
+void MappedTree::look_up(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  const std::shared_lock lock(paths_);
+  const std::optional<std::string> path = place(request.node(), request.name());
+  if (!path) return answer.fail(-ESTALE);
+  storage::Operation operation{.kind = Kind::path_status, .path = path->c_str()};
+  if (const std::int64_t error = worker.calls.run(operation); error != 0) return answer.fail(error);
+  answer.add(entry(request.node(), request.name(), operation.status));
+}
+
+void MappedTree::forget(std::uint64_t node, std::uint64_t times) {
+  if (!nodes_.forget(node, times)) return;
+  const std::lock_guard lock(open_mutex_);
+  versions_.erase(node);
+}
+
+void MappedTree::forget_many(const KernelRequest& request) {
+  const auto count = request.arguments<fuse_batch_forget_in>().count;
+  std::span<const char> rest = request.after(sizeof(fuse_batch_forget_in));
+  for (std::uint32_t i = 0; i < count && rest.size() >= sizeof(fuse_forget_one); ++i) {
+    fuse_forget_one one{};
+    std::memcpy(&one, rest.data(), sizeof one);
+    forget(one.nodeid, one.nlookup);
+    rest = rest.subspan(sizeof one);
+  }
+}
+
+// Where the name is gone, by an open file; of a directory, what was known.
+std::int64_t MappedTree::status_of(TreeWorker& worker, std::uint64_t node, Status& status) {
+  storage::Operation operation;
+  const std::optional<std::string> path = place(node);
+  const OpenPointer opened = path ? nullptr : open_of(node, false);
+  if (opened != nullptr) {
+    operation.kind = Kind::file_status;
+    operation.file = opened->file.get();
+  } else if (path) {
+    operation.kind = Kind::path_status;
+    operation.path = path->c_str();
+  } else if (const auto known = nodes_.known(node); known && S_ISDIR(known->mode)) {
+    status.inode = known->inode;
+    status.mode = known->mode;
+    return 0;
+  } else {
+    return -ESTALE;
+  }
+  const std::int64_t error = worker.calls.run(operation);
+  status = operation.status;
+  status.links = opened != nullptr ? 0 : std::max(status.links, 1U);
+  return error;
+}
+
+void MappedTree::get_attributes(TreeWorker& worker, const KernelRequest& request,
+                                KernelAnswer& answer) {
+  const std::shared_lock lock(paths_);
+  Status status;
+  if (const std::int64_t error = status_of(worker, request.node(), status); error != 0)
+    return answer.fail(error);
+  fuse_attr_out to{};
+  to.attr_valid = trusted_s;
+  to.attr = attributes(status);
+  answer.add(to);
+}
+
+std::int64_t MappedTree::resize(TreeWorker& worker, std::uint64_t node, OpenPointer opened,
+                                std::uint64_t bytes) {
+  if (opened == nullptr || !opened->writes) opened = open_of(node, true);
+  const auto size = static_cast<std::int64_t>(bytes);
+  if (opened != nullptr) {
+    opened->has_written = true;
+    return worker.calls.run({.kind = Kind::truncate, .file = opened->file.get(), .offset = size});
+  }
+  const std::optional<std::string> path = place(node);
+  if (!path) return -ESTALE;
+  std::int64_t error = open_at(worker, *path, O_WRONLY, 0, opened);
+  if (error != 0) return error;
+  storage::File* file = opened->file.release();
+  error = worker.calls.run({.kind = Kind::truncate, .file = file, .offset = size});
+  const std::int64_t closed = worker.calls.run({.kind = Kind::close, .file = file});
+  return error != 0 ? error : closed;
+}
+
+void MappedTree::set_attributes(TreeWorker& worker, const KernelRequest& request,
+                                KernelAnswer& answer) {
+  const std::shared_lock lock(paths_);
+  const auto to = request.arguments<fuse_setattr_in>();
+  std::int64_t error = 0;
+  if ((to.valid & FATTR_SIZE) != 0)
+    error = resize(worker, request.node(), (to.valid & FATTR_FH) != 0 ? find_open(to.fh) : nullptr,
+                   to.size);
+  NewAttributes wanted;
+  if ((to.valid & FATTR_MODE) != 0) wanted.mode = to.mode & 07777;
+  if ((to.valid & FATTR_UID) != 0) wanted.owner = to.uid;
+  if ((to.valid & FATTR_GID) != 0) wanted.group = to.gid;
+  if (only_user_) {  // all files look like this user's: nothing to change
+    if (wanted.owner == only_user_->user) wanted.owner.reset();
+    if (wanted.group == only_user_->group) wanted.group.reset();
+    if (wanted.owner || wanted.group) error = -EPERM;
+  }
+  wanted.accessed_ns = time_to_set(to, FATTR_ATIME, FATTR_ATIME_NOW, to.atime, to.atimensec);
+  wanted.modified_ns = time_to_set(to, FATTR_MTIME, FATTR_MTIME_NOW, to.mtime, to.mtimensec);
+  if (error == 0 &&
+      (wanted.mode || wanted.owner || wanted.group || wanted.accessed_ns || wanted.modified_ns)) {
+    const std::optional<std::string> path = place(request.node());
+    if (!path) return answer.fail(-ESTALE);
+    error = worker.calls.run(
+        {.kind = Kind::set_attributes, .path = path->c_str(), .attributes = &wanted});
+  }
+  Status status;
+  if (error == 0) error = status_of(worker, request.node(), status);
+  if (error != 0) return answer.fail(error);
+  fuse_attr_out now{};
+  now.attr_valid = trusted_s;
+  now.attr = attributes(status);
+  answer.add(now);
+}
+
+// ---- open files --------------------------------------------------------------------------------
+
+std::uint64_t MappedTree::add_open(OpenPointer opened) {
+  const std::lock_guard lock(open_mutex_);
+  open_[++last_open_] = std::move(opened);
+  return last_open_;
+}
+
+MappedTree::OpenPointer MappedTree::find_open(std::uint64_t number) const {
+  const std::lock_guard lock(open_mutex_);
+  const auto found = open_.find(number);
+  return found == open_.end() ? nullptr : found->second;
+}
+
+MappedTree::OpenPointer MappedTree::open_of(std::uint64_t node, bool writes) const {
+  const std::lock_guard lock(open_mutex_);
+  for (const auto& [number, opened] : open_)
+    if (opened->node == node && opened->file != nullptr && (!writes || opened->writes))
+      return opened;
+  return nullptr;
+}
+
+std::int64_t MappedTree::open_at(TreeWorker& worker, const std::string& path, int flags,
+                                 std::uint32_t mode, OpenPointer& opened) {
+  constexpr int passed_on = O_ACCMODE | O_APPEND | O_TRUNC | O_CREAT | O_EXCL | O_SYNC | O_DSYNC;
+  storage::Operation operation{
+      .kind = Kind::open, .path = path.c_str(), .flags = flags & passed_on, .mode = mode};
+  if (const std::int64_t error = worker.calls.run(operation); error != 0) return error;
+  opened = std::make_shared<Open>();
+  opened->file = std::move(operation.opened);
+  opened->appends = (flags & O_APPEND) != 0;
+  opened->writes = (flags & O_ACCMODE) != O_RDONLY;
+  opened->has_written = (flags & O_TRUNC) != 0;
+  return 0;
+}
+
+// The kernel keeps the pages of a file that did not change since its last open. It appends where it
+// takes the end of the file to be; other machines may have moved that, so appends pass by its
+// pages.
+std::uint32_t MappedTree::open_flags(const Open& opened, const Status& status) {
+  if (opened.appends) return FOPEN_DIRECT_IO;
+  const std::uint64_t now = version_of(status);
+  const std::lock_guard lock(open_mutex_);
+  const std::uint64_t before = std::exchange(versions_[opened.node], now);
+  return now != 0 && before == now ? FOPEN_KEEP_CACHE : 0;
+}
+
+void MappedTree::open(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  const std::shared_lock lock(paths_);
+  const auto arguments = request.arguments<fuse_open_in>();
+  const std::optional<std::string> path = place(request.node());
+  if (!path) return answer.fail(-ESTALE);
+  OpenPointer opened;
+  const std::int64_t error = open_at(worker, *path, static_cast<int>(arguments.flags), 0, opened);
+  if (error != 0) return answer.fail(error);
+  opened->node = request.node();
+  storage::Operation status{.kind = Kind::file_status, .file = opened->file.get()};
+  worker.calls.run(status);
+  fuse_open_out to{};
+  to.open_flags = open_flags(*opened, status.status);
+  to.fh = add_open(std::move(opened));
+  answer.add(to);
+}
+
+void MappedTree::create(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  const std::shared_lock lock(paths_);
+  const auto arguments = request.arguments<fuse_create_in>();
+  const std::string_view name = request.name(sizeof arguments);
+  const std::optional<std::string> path = place(request.node(), name);
+  if (!path) return answer.fail(-ESTALE);
+  OpenPointer opened;
+  std::int64_t error = open_at(worker, *path, static_cast<int>(arguments.flags) | O_CREAT,
+                               arguments.mode & 07777, opened);
+  if (error != 0) return answer.fail(error);
+  storage::Operation status{.kind = Kind::file_status, .file = opened->file.get()};
+  if (error = worker.calls.run(status); error != 0) {
+    worker.calls.run({.kind = Kind::close, .file = opened->file.release()});
+    return answer.fail(error);
+  }
+  const fuse_entry_out made = entry(request.node(), name, status.status);
+  opened->node = made.nodeid;
+  fuse_open_out to{};
+  to.open_flags = open_flags(*opened, status.status);
+  to.fh = add_open(std::move(opened));
+  answer.add(made);
+  answer.add(to);
+}
+
+// Regular files alone.
+void MappedTree::make_node(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  const std::shared_lock lock(paths_);
+  const auto arguments = request.arguments<fuse_mknod_in>();
+  const std::string_view name = request.name(sizeof arguments);
+  if (!S_ISREG(arguments.mode)) return answer.fail(-EPERM);
+  const std::optional<std::string> path = place(request.node(), name);
+  if (!path) return answer.fail(-ESTALE);
+  OpenPointer opened;
+  std::int64_t error =
+      open_at(worker, *path, O_WRONLY | O_CREAT | O_EXCL, arguments.mode & 07777, opened);
+  if (error != 0) return answer.fail(error);
+  storage::File* file = opened->file.release();
+  storage::Operation status{.kind = Kind::file_status, .file = file};
+  error = worker.calls.run(status);
+  worker.calls.run({.kind = Kind::close, .file = file});
+  if (error != 0) return answer.fail(error);
+  answer.add(entry(request.node(), name, status.status));
+}
+
+void MappedTree::make_directory(TreeWorker& worker, const KernelRequest& request,
+                                KernelAnswer& answer) {
+  const std::shared_lock lock(paths_);
+  const auto arguments = request.arguments<fuse_mkdir_in>();
+  const std::string_view name = request.name(sizeof arguments);
+  const std::optional<std::string> path = place(request.node(), name);
+  if (!path) return answer.fail(-ESTALE);
+  std::int64_t error = worker.calls.run(
+      {.kind = Kind::make_directory, .path = path->c_str(), .mode = arguments.mode & 07777});
+  storage::Operation status{.kind = Kind::path_status, .path = path->c_str()};
+  if (error == 0) error = worker.calls.run(status);
+  if (error != 0) return answer.fail(error);
+  answer.add(entry(request.node(), name, status.status));
+}
+
+void MappedTree::read(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  const auto arguments = request.arguments<fuse_read_in>();
+  const OpenPointer opened = find_open(arguments.fh);
+  if (opened == nullptr || opened->file == nullptr) return answer.fail(-EBADF);
+  worker.memory.resize(std::max<std::size_t>(worker.memory.size(), arguments.size));
+  iovec memory{worker.memory.data(), arguments.size};
+  const std::int64_t got = worker.calls.run({.kind = Kind::read,
+                                             .file = opened->file.get(),
+                                             .offset = static_cast<std::int64_t>(arguments.offset),
+                                             .vectors = {&memory, 1}});
+  if (got < 0) return answer.fail(got);
+  answer.refer(worker.memory.data(), static_cast<std::size_t>(got));
+}
+
+void MappedTree::write(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  const auto arguments = request.arguments<fuse_write_in>();
+  const OpenPointer opened = find_open(arguments.fh);
+  if (opened == nullptr || opened->file == nullptr) return answer.fail(-EBADF);
+  const std::span<const char> data = request.after(sizeof arguments);
+  iovec memory{const_cast<char*>(data.data()), std::min<std::size_t>(data.size(), arguments.size)};
+  opened->has_written = true;
+  const std::int64_t moved =
+      worker.calls.run({.kind = opened->appends ? Kind::append : Kind::write,
+                        .file = opened->file.get(),
+                        .offset = static_cast<std::int64_t>(arguments.offset),
+                        .vectors = {&memory, 1}});
+  if (moved < 0) return answer.fail(moved);
+  fuse_write_out to{};
+  to.size = static_cast<std::uint32_t>(moved);
+  answer.add(to);
+}
+
+void MappedTree::flush(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  const OpenPointer opened = find_open(request.arguments<fuse_flush_in>().fh);
+  if (opened == nullptr) return answer.fail(-EBADF);
+  if (!syncs_at_close_ || opened->file == nullptr || !opened->has_written.exchange(false)) return;
+  const std::int64_t error =
+      worker.calls.run({.kind = Kind::sync_data, .file = opened->file.get()});
+  if (error != 0) answer.fail(error);
+}
+
+void MappedTree::sync(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  const auto arguments = request.arguments<fuse_fsync_in>();
+  const OpenPointer opened = find_open(arguments.fh);
+  if (opened == nullptr || opened->file == nullptr) return answer.fail(-EBADF);
+  const bool data = (arguments.fsync_flags & FUSE_FSYNC_FDATASYNC) != 0;
+  const std::int64_t error =
+      worker.calls.run({.kind = data ? Kind::sync_data : Kind::sync, .file = opened->file.get()});
+  if (error != 0) answer.fail(error);
+}
+
+// The kernel waits for nothing here, and asks for nothing else of this number.
+void MappedTree::release(TreeWorker& worker, const KernelRequest& request) {
+  OpenPointer opened;
+  {
+    const std::lock_guard lock(open_mutex_);
+    const auto found = open_.find(request.arguments<fuse_release_in>().fh);
+    if (found == open_.end()) return;
+    opened = std::move(found->second);
+    open_.erase(found);
+    // The last one that is closed removes it.
+    const auto is_same = [&](const auto& other) { return other.second->node == opened->node; };
+    if (!opened->hidden.empty() && std::any_of(open_.begin(), open_.end(), is_same))
+      opened->hidden.clear();
+  }
+  if (opened->file == nullptr) return;
+  worker.calls.run({.kind = Kind::close, .file = opened->file.release()});
+  if (!opened->hidden.empty())
+    worker.calls.run({.kind = Kind::unlink, .path = opened->hidden.c_str()});
+}
+
+// ---- directories -------------------------------------------------------------------------------
+
+void MappedTree::open_directory(const KernelRequest& request, KernelAnswer& answer) {
+  auto opened = std::make_shared<Open>();
+  opened->node = request.node();
+  fuse_open_out to{};
+  to.fh = add_open(std::move(opened));
+  answer.add(to);
+}
+
+// A position is the number of entries before it; "." and ".." come first. Position 0 lists anew.
+void MappedTree::list(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer,
+                      bool with_attributes) {
+  const std::shared_lock lock(paths_);
+  const auto arguments = request.arguments<fuse_read_in>();
+  const OpenPointer opened = find_open(arguments.fh);
+  if (opened == nullptr) return answer.fail(-EBADF);
+  const std::lock_guard entries_lock(opened->mutex);
+  if (arguments.offset == 0) {
+    const std::optional<std::string> path = place(request.node());
+    if (!path) return;  // removed: nothing is in it
+    opened->entries.clear();
+    const std::int64_t error = worker.calls.run(
+        {.kind = Kind::list_directory, .path = path->c_str(), .entries = &opened->entries});
+    if (error != 0) return answer.fail(error);
+  }
+  std::size_t used = 0;
+  static const storage::DirectoryEntry dots[] = {{".", {}}, {"..", {}}};
+  for (std::uint64_t at = arguments.offset; at < opened->entries.size() + 2; ++at) {
+    const storage::DirectoryEntry& one = at < 2 ? dots[at] : opened->entries[at - 2];
+    const std::uint32_t mode = at < 2 ? std::uint32_t{S_IFDIR} : one.status.mode;
+    const std::size_t bytes = FUSE_DIRENT_ALIGN(
+        (with_attributes ? FUSE_NAME_OFFSET_DIRENTPLUS : FUSE_NAME_OFFSET) + one.name.size());
+    if (used + bytes > arguments.size) break;
+    used += bytes;
+    fuse_entry_out found{};
+    // What a link names is asked for by name.
+    const bool is_known = at >= 2 && (S_ISREG(mode) || S_ISDIR(mode));
+    if (with_attributes && is_known) found = entry(request.node(), one.name, one.status);
+    if (with_attributes) answer.add(found);
+    fuse_dirent next{};
+    next.ino = one.status.inode != 0 ? one.status.inode : ~std::uint64_t{0};
+    next.off = at + 1;
+    next.namelen = static_cast<std::uint32_t>(one.name.size());
+    next.type = S_ISLNK(mode) ? 0 : mode >> 12;
+    answer.add_bytes(&next, FUSE_NAME_OFFSET);
+    answer.add_bytes(one.name.data(), one.name.size());
+    const char padding[8]{};
+    answer.add_bytes(padding, FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + one.name.size()) -
+                                  (FUSE_NAME_OFFSET + one.name.size()));
+  }
+}
+
+std::int64_t MappedTree::keep_open(TreeWorker& worker, std::uint64_t folder,
+                                   std::string_view name) {
+  if (keeps_removed_) return -ENOENT;
+  const std::uint64_t node = nodes_.find(folder, name);
+  if (node == 0 || open_of(node, false) == nullptr) return -ENOENT;
+  const std::optional<std::string> path = place(folder, name);
+  if (!path) return -ESTALE;
+  std::string hidden;
+  {
+    const std::lock_guard lock(open_mutex_);
+    hidden = hidden_prefix + std::to_string(getpid()) + "-" + std::to_string(++last_hidden_);
+  }
+  const std::optional<std::string> there = place(folder, hidden);
+  if (!there) return -ESTALE;
+  const std::int64_t error =
+      worker.calls.run({.kind = Kind::rename, .path = path->c_str(), .new_path = there->c_str()});
+  if (error != 0) return error;
+  const std::lock_guard lock(open_mutex_);
+  for (auto& [number, opened] : open_)
+    if (opened->node == node) opened->hidden = *there;
+  return 0;
+}
+
+void MappedTree::remove(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer,
+                        bool directory) {
+  const std::shared_lock lock(paths_);
+  const std::optional<std::string> path = place(request.node(), request.name());
+  if (!path) return answer.fail(-ESTALE);
+  std::int64_t error = directory ? -ENOENT : keep_open(worker, request.node(), request.name());
+  if (error == -ENOENT)
+    error = worker.calls.run(
+        {.kind = directory ? Kind::remove_directory : Kind::unlink, .path = path->c_str()});
+  if (error != 0) return answer.fail(error);
+  nodes_.removed(request.node(), request.name());
+}
+
+void MappedTree::rename(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer,
+                        std::size_t arguments_bytes) {
+  const std::unique_lock lock(paths_);
+  const std::uint64_t to_folder = request.arguments<fuse_rename_in>().newdir;
+  const std::string_view from = request.name(arguments_bytes);
+  const std::string_view to = request.name(arguments_bytes + from.size() + 1);
+  const std::optional<std::string> path = place(request.node(), from);
+  const std::optional<std::string> new_path = place(to_folder, to);
+  if (!path || !new_path) return answer.fail(-ESTALE);
+  const std::int64_t kept = keep_open(worker, to_folder, to);
+  if (kept != 0 && kept != -ENOENT) return answer.fail(kept);
+  const std::int64_t error = worker.calls.run(
+      {.kind = Kind::rename, .path = path->c_str(), .new_path = new_path->c_str()});
+  if (error != 0) return answer.fail(error);
+  nodes_.renamed(request.node(), from, to_folder, to);
+}
+
+// Storages do not say how much room there is.
+void MappedTree::describe_space(KernelAnswer& answer) const {
+  fuse_statfs_out to{};
+  to.st.bsize = block_bytes;
+  to.st.frsize = block_bytes;
+  to.st.namelen = name_bytes_max;
+  answer.add(to);
+}
+
+}  // namespace ferry::fuse
