@@ -173,10 +173,10 @@ class _RunCommand(click.Command):
 @click.option(
     "--map",
     "maps",
-    metavar="PREFIX",
+    metavar="FOLDER[=URI]",
     multiple=True,
     shell_complete=_folders,
-    help="Serve the files below this folder alone; repeat for more.",
+    help="Serve the files below this folder alone, or let it hold the files of a URI; repeat for more.",
 )
 @click.option(
     "--buffer",
@@ -192,7 +192,7 @@ class _RunCommand(click.Command):
 def run_command(words: tuple[str, ...], **given: Any) -> None:
     """Run PROGRAM as it is. Files that it reads are served from one cache for all processes.
 
-    Without --map these are the regular files outside the system's folders. ferryd, which has the
+    Without --map FOLDER these are the regular files outside the system's folders. ferryd, which has the
     cache, starts with the first program and ends five minutes after the last. Whatever Ferry does
     not serve goes to the kernel, as without it.
 

@@ -30,7 +30,7 @@ _ANSWER_TIMEOUT_S = 15.0  # more than ferryd itself waits for another to end
 _SHARED_MEMORY = "/dev/shm"
 
 # What stands under a program and is not meant for ferryd.
-_NOT_FOR_FERRYD = ("LD_PRELOAD", "FERRY_IOBUF", "FERRY_RUN_")
+_NOT_FOR_FERRYD = ("LD_PRELOAD", "FERRY_IOBUF", "FERRY_MOUNT_", "FERRY_RUN_")
 
 # The rows of `status`: JSON key, printed name, and whether it is a size.
 _ROWS = (

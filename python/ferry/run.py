@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from ferry import daemon, executables, files, terminal
+from ferry import daemon, executables, files, maps, terminal
 from ferry.errors import FerryError
 from ferry.programs import find_library
 from ferry.sizes import GIB, KIB, format_size, parse_size
@@ -27,7 +27,6 @@ _MOST_BUFFER_BYTES = GIB
 _MOST_BUFFERS = 1024
 
 _SYSTEM_FOLDERS = "/usr, /lib, /lib64, /bin, /sbin, /etc, /proc, /sys, /dev and /run"
-_NO_CLUSTERS = "only folders are served so far; a cluster needs a mount, whose folder --map takes"
 
 
 @dataclass
@@ -45,18 +44,33 @@ class RunOptions:
 
 def run(words: Sequence[str], options: RunOptions) -> NoReturn:
     """Replaces this process with a program and what stands under it. Raises FerryError."""
-    program = executables.find(words[0])
+    targets = maps.targets(options.maps)
+    program = _find(words[0], targets)
     environment = _original_environment()
     if why := executables.why_plain(program):
-        terminal.say(f"{program} {why}; it runs without Ferry")
+        without = "no read of it is served" if targets else "it runs without Ferry"
+        terminal.say(f"{program} {why}; {without}")
     else:
         try:
-            environment |= _additions(options, environment)
+            environment |= _additions(options, targets, environment)
         except (FerryError, OSError) as error:
             if not options.or_plain:
                 raise
             terminal.say(f"{error}; {program} runs without Ferry")
+    if targets:
+        if "LD_PRELOAD" in environment:  # for the program, not for what maps
+            environment["FERRY_MOUNT_PRELOAD"] = environment.pop("LD_PRELOAD")
+        words = maps.command(targets, program, words)
+        program = words[0]
     _become(program, words, environment)
+
+
+def _find(name: str, targets: Sequence[maps.Target]) -> str:
+    """Returns a program's path. One below a target is there only once that is in place."""
+    whole = os.path.abspath(name)
+    if "/" in name and any(whole.startswith(f"{target.folder}/") for target in targets):
+        return whole
+    return executables.find(name)
 
 
 def _original_environment() -> dict[str, str]:
@@ -71,9 +85,9 @@ def _original_environment() -> dict[str, str]:
     return environment
 
 
-def _additions(options: RunOptions, environment: dict[str, str]) -> dict[str, str]:
+def _additions(options: RunOptions, targets: Sequence[maps.Target], environment: dict[str, str]) -> dict[str, str]:
     """Returns the variables that put Ferry under a program, once ferryd serves. Raises FerryError."""
-    folders = [_folder(text) for text in options.maps]
+    folders = maps.served_folders(options.maps)
     rules = [_buffer_rule(text) for text in options.buffers]
     summary = _summary_place(options.summary)
     library = str(find_library(LIBRARY))
@@ -86,7 +100,8 @@ def _additions(options: RunOptions, environment: dict[str, str]) -> dict[str, st
         size = format_size(found["cache_bytes"])
         terminal.say(f"ferryd {found['pid']} serves already, with a cache of {size}; --cache changes nothing")
     if options.explain:
-        for line in _explanation(folders, rules, found["pid"], found["cache_bytes"], started):
+        mapped = [f"mapped: {target.folder} is {target.uri}, through FUSE" for target in targets]
+        for line in [*mapped, *_explanation(folders, rules, found["pid"], found["cache_bytes"], started)]:
             terminal.say(line)
     preloaded = re.split(r"[\s:]+", environment.get("LD_PRELOAD", ""))
     others = [name for name in preloaded if name not in ("", library)]
@@ -101,23 +116,6 @@ def _additions(options: RunOptions, environment: dict[str, str]) -> dict[str, st
     if rules and summary != "-" and "FERRY_IOBUF_SUMMARY" not in environment:
         variables["FERRY_IOBUF_SUMMARY"] = summary  # empty: none
     return variables
-
-
-def _folder(text: str) -> str:
-    """Returns a folder to serve, as an absolute path without links. Raises FerryError."""
-    if not os.path.lexists(text) and ("=" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text)):
-        raise FerryError(f"--map {text}: {_NO_CLUSTERS}")
-    try:
-        folder = os.path.realpath(text, strict=True)
-    except OSError as error:
-        raise FerryError(f"--map {text}: {error.strerror}; name a folder") from None
-    if not text or not os.path.isdir(folder):
-        raise FerryError(f"--map {text}: no folder; name one")
-    if folder == "/":
-        raise FerryError(f"--map {text}: / holds the system's own files; name a folder below it")
-    if ":" in folder:
-        raise FerryError(f"--map {text}: a colon cannot be in the path of a folder; name another")
-    return folder
 
 
 def _buffer_rule(text: str) -> str:

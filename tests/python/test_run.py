@@ -323,10 +323,9 @@ WRONG = [
     (["--map", ""], "--map : "),
     (["--map", "file"], "--map file: no folder"),
     (["--map", "co:lon"], "a colon cannot be in the path"),
-    (["--map", "/data=ceph:/data"], "only folders are served so far; a cluster needs a mount"),
-    (["--map", "/data=s3://bucket"], "only folders are served so far; a cluster needs a mount"),
-    (["--map", "/data=/other"], "only folders are served so far; a cluster needs a mount"),
-    (["--map", "nfs://server/export"], "only folders are served so far; a cluster needs a mount"),
+    (["--map", "/data=s3://bucket"], "what follows '=' is no URI; it begins with nfs://, ceph:/, pvfs2:/"),
+    (["--map", "/data=/other"], "what follows '=' is no URI"),
+    (["--map", "nfs://server/export"], "name the folder for it, too: --map FOLDER=nfs://server/export"),
     (["--buffer", ""], "a pattern is missing"),
     (["--buffer", ":size=8m"], "a pattern is missing"),
     (["--buffer", "a,b"], "has a comma"),
@@ -356,6 +355,46 @@ def test_what_cannot_be_served_is_refused_in_one_line(
     assert says in one_line(done.stderr)
     assert done.stderr.endswith("printenv runs without Ferry\n")
     assert built.processes() == []
+
+
+# A program would find other files than it is meant to: these end it also with --or-plain.
+@pytest.mark.parametrize(
+    ("maps", "says"),
+    [
+        (["nowhere=ceph:/data"], "nowhere: No such file or directory; name a folder that is there"),
+        (["file=ceph:/data"], "--map file=ceph:/data: no folder"),
+        (["=ceph:/data"], "no folder; name one"),
+        (["/=ceph:/data"], "/ holds the system's own files"),
+        (["/usr=ceph:/data"], "programs need what is in /usr; name another folder"),
+        ([".=ceph:/data", ".=ceph:/other"], "is given twice; leave one out"),
+        (["co\udcfflon=ceph:/data"], "is not UTF-8; name another folder or path"),
+    ],
+)
+def test_a_wrong_map_onto_a_uri_ends_the_command(built: Built, scratch: Path, maps: list[str], says: str) -> None:
+    (scratch / "file").touch()
+    os.mkdir(os.fsencode(scratch) + b"/co\xfflon")
+    given = [word for text in maps for word in ("--map", text)]
+    for options in ([], ["--or-plain"]):
+        built.command.fails("run", *options, *given, "--", "touch", "started", says=says)
+    assert not (scratch / "started").exists()
+
+
+def test_maps_onto_uris_are_made_by_the_program_that_mounts(built: Built, scratch: Path) -> None:
+    program = built.folder / "ferry-mount"
+    program.write_text('#!/bin/sh\nprintf "%s|" "$@" "$LD_PRELOAD" "$FERRY_MOUNT_PRELOAD"\n')
+    program.chmod(0o755)
+    (scratch / "a").mkdir()
+    (scratch / "b").mkdir()
+    options = ["--map", "a=ceph:/data?conf=x", "--map", "b", "--map", "b=nfs://server/export", "--explain"]
+    done = built.command.run("run", *options, "--", "a/program", "word")
+    words = done.stdout.split("|")
+    assert json.loads(words[0]) == [
+        {"folder": f"{scratch}/a", "target": "ceph:/data?conf=x"},
+        {"folder": f"{scratch}/b", "target": "nfs://server/export"},
+    ]
+    # The program is on the cluster: it is looked for when that is there.
+    assert words[1:] == [f"{scratch}/a/program", "a/program", "word", "", str(built.library), ""]
+    assert f"mapped: {scratch}/a is ceph:/data?conf=x, through FUSE" in done.stderr
 
 
 @pytest.mark.parametrize(
