@@ -55,9 +55,9 @@ RING = Model(
         "COMMIT_BEFORE_BODY": "park",  # committed first, filled afterwards
         "COMMIT_RELEASE": "park",  # release, not seq_cst: the look at `parked` may come first
         "COMMIT_WITHOUT_LAP": "park",  # the same commit value on every lap
-        "COMMIT_UNCHECKED": "park",  # the server takes what lies in the next slot
+        "COMMIT_UNCHECKED": "park",  # the server takes the contents of the next slot unchecked
         "BODY_BEFORE_CHECK": "park",  # the server copies, then looks at commit (no acquire)
-        "HEAD_BEFORE_COPY": "park-one-slot",  # the slot is given back before it was copied out
+        "HEAD_BEFORE_COPY": "park-one-slot",  # the slot is freed before it was copied out
         "ROOM_OFF_BY_ONE": "park-one-slot",  # one request more than there are slots
         "ROOM_UNCHECKED": "park-one-slot",  # claims without looking for room
         "FIRST_COMMITTED_FIRST": "batch",  # of a batch; the others follow
@@ -91,11 +91,11 @@ RING = Model(
         "TAIL_BEFORE_PHASE": "stop",  # the server reads the tail before it sees `stopping`
         "STOP_WITHOUT_DRAIN": "stop",  # stops when the ring looks empty, without reading the tail
         "STOP_SILENT": "stop",  # announces `stopping` without ringing
-        "STOPPED_EARLY": "stop",  # says `stopped` while operations are under way
+        "STOPPED_EARLY": "stop",  # says `stopped` while operations are in progress
         "ERROR_WITHOUT_LOOK": "stop",  # gives up on `stopped` without looking at the answer again
-        "ROOM_IGNORES_DEATH": "death",  # waits for room whatever happened to the server
-        "WAIT_IGNORES_DEATH": "progress-death",  # waits for the answer likewise
-        "SILENCE_IS_DEATH": "park",  # takes a server for dead that has not said so
+        "ROOM_IGNORES_DEATH": "death",  # waits for room although the server is dead
+        "WAIT_IGNORES_DEATH": "progress-death",  # waits for the answer although the server is dead
+        "SILENCE_IS_DEATH": "park",  # treats a server as dead that has not said so
         "STOP_OVER_DEATH": "death-while-stopping",  # `stopping` stored over `dead`
         "STOPPED_OVER_DEATH": "declared-dead",  # `stopped` likewise
         "DEAD_BEFORE_WAIT": "dying",  # says `dead`, then waits for what the storage holds
@@ -201,90 +201,90 @@ PAGES = Model(
     },
     mutations={
         # pins and frames given away
-        "EVICT_PINNED": "pages-evict",  # a frame is taken although somebody has it pinned
-        "EVICT_DIRTY": "pages-evict",  # ... although it has ranges that the storage has not
-        "PIN_UNCHECKED": "pages-evict",  # after the pin nobody looks at the key, `orphan` and `taken`
-        "RESET_DROPS_PINS": "pages-evict",  # a frame that is taken forgets pins of those who came late
+        "EVICT_PINNED": "pages-evict",  # a frame is taken although a party has it pinned
+        "EVICT_DIRTY": "pages-evict",  # ... although it has ranges that the storage does not have
+        "PIN_UNCHECKED": "pages-evict",  # after the pin no party checks the key, `orphan` and `taken`
+        "RESET_DROPS_PINS": "pages-evict",  # a frame that is taken forgets late pins
         "ORPHAN_STAYS_LISTED": "pages-cut",  # an orphan is given away while it is in the table
         # the table
-        "INSERT_UNCHECKED": "pages-evict",  # a page is entered without looking whether it is there
-        "INSERT_UNLOCKED": "pages-evict",  # ... or with a look that the bucket's lock does not cover
+        "INSERT_UNCHECKED": "pages-evict",  # a page is entered without a check whether it is there
+        "INSERT_UNLOCKED": "pages-evict",  # ... or with a check that the bucket's lock does not cover
         "LIVE_BEFORE_ENTERED": "pages-host",  # a frame can be pinned before its page is in the table
         # filling
         "FILL_UNANNOUNCED": "pages-peers",  # a page is entered without `filling` while it is read
         "VALID_EARLY": "pages-peers",  # ... or with `valid`
-        "FILL_OVER_WRITERS": "pages-full",  # `filling` is set while somebody writes to the page
+        "FILL_OVER_WRITERS": "pages-full",  # `filling` is set while a party writes to the page
         "WRITE_INTO_FILLING": "pages-peers",  # a writer does not step back from a page that is filled
-        "READER_NOT_COUNTED": "pages-peers",  # who reads ranges of a page that is not valid is no writer
+        "READER_NOT_COUNTED": "pages-peers",  # a reader of ranges of an invalid page does not count as a writer
         "COMPLETE_OVER_RANGES": "pages-errors",  # the whole page is read, not what lies between its ranges
-        "COMPLETE_WHILE_WRITING": "pages-errors",  # ... or while ranges of it are on their way to the storage
+        "COMPLETE_WHILE_WRITING": "pages-errors",  # ... or while ranges of it are being written
         # written ranges and write-back
         "RANGE_BEFORE_BYTES": "pages-flush",  # the range is entered, then the bytes are copied
         "RANGES_TAKEN_LATE": "pages-flush",  # ranges are taken out after their bytes were written
         "DIRTY_CLEARED_LATE": "pages-flush",  # `dirty` is cleared after the range lock was given back
-        "WHOLE_PAGE_WRITTEN": "pages-flush",  # the page is written, not its ranges
-        "FULL_LIST_FORGETS": "pages-full",  # a range for which there is no room is left out
-        "ERROR_FORGETS": "pages-errors",  # what could not be written is not dirty again
+        "WHOLE_PAGE_WRITTEN": "pages-flush",  # the whole page is written, not its ranges
+        "FULL_LIST_FORGETS": "pages-full",  # a range without room in the list is left out
+        "ERROR_FORGETS": "pages-errors",  # ranges that could not be written are not dirty again
         "COUNTED_EARLY": "pages-flush",  # dirty_pages shrinks when ranges are taken, not when written
         "FLUSH_LOOKS_AGAIN": "pages-flush",  # flush waits for `writing`, then loads `dirty` anew
         "FLUSH_IGNORES_WRITING": "pages-flush",  # ... or does not wait
-        "NEIGHBOUR_UNANNOUNCED": "pages-run",  # the page behind is written too, but without `writing`
-        "PLACES_NOT_KEPT": "pages-full-error",  # ranges on their way leave their places to new ones
-        "SHORT_TAKEN_FOR_WHOLE": "pages-short",  # what a short write left out is not dirty again
+        "NEIGHBOUR_UNANNOUNCED": "pages-run",  # the next page is written too, but without `writing`
+        "PLACES_NOT_KEPT": "pages-full-error",  # ranges in flight leave their places to new ones
+        "SHORT_TAKEN_FOR_WHOLE": "pages-short",  # the rest of a short write is not dirty again
         # handles
         "APPENDER_BORROWED": "handles",  # write-backs go through a handle that appends
-        "HANDED_OVER_LATE": "handles",  # the handle is closed before write-backs use another one
-        "HANDLE_UNCHECKED": "handles-last",  # a writer does not look whether a handle may write it back
+        "HANDED_OVER_LATE": "handles",  # the handle is closed before write-backs change to another one
+        "HANDLE_UNCHECKED": "handles-last",  # a writer does not check whether a handle may write the page back
         # outside calls
         "LOOK_BEFORE_WRITER": "pages-host",  # a writer looks for outside calls, then counts itself
         "OUTSIDE_UNDRAINED": "pages-host",  # an outside call does not wait for writers
         "UPDATE_SKIPPED": "pages-host",  # cached pages do not follow a host write
         "UPDATE_WITHOUT_WAIT": "pages-host",  # ... or not those that are being filled
         "HOST_WRITE_UNFLUSHED": "pages-host-error",  # a host write goes on although the flush before it failed
-        "RESIZE_UNCUT": "pages-cut-error",  # ranges behind the new end are kept
-        "TRUNCATED_ONCE": "pages-cut-error",  # not once more after a flush that failed
-        "DROP_WITHOUT_WAIT": "pages-cut-error",  # a dropped page is still on its way to the storage
-        "DROP_OVER_WRITERS": "pages-append",  # ... or has a writer who looks for outside calls later
+        "RESIZE_UNCUT": "pages-cut-error",  # ranges beyond the new end are kept
+        "TRUNCATED_ONCE": "pages-cut-error",  # the truncation is not repeated after a failed flush
+        "DROP_WITHOUT_WAIT": "pages-cut-error",  # a page is dropped while it is being written
+        "DROP_OVER_WRITERS": "pages-append",  # ... or while it has a writer that looks for outside calls later
         "CLOSE_DROPS_DIRTY": "pages-close",  # the last close flushes before, not during its outside call
-        "ID_UNCHECKED": "pages-close",  # a writer does not look whether the file was closed
-        "NO_TURNS": "pages-progress",  # who was sent back often takes no turn
-        "TURNS_IGNORED": "pages-progress",  # ... or outside calls begin all the same
+        "ID_UNCHECKED": "pages-close",  # a writer does not check whether the file was closed
+        "NO_TURNS": "pages-progress",  # a party that was sent back often takes no turn
+        "TURNS_IGNORED": "pages-progress",  # ... or outside calls begin in spite of the turn
         # sleeping
         "WAKE_READ_LATE": "pages-park",  # the sleeper reads the futex word after it set `waited`
         "NO_LOOK_AFTER_WAITED": "pages-park",  # ... or sleeps without another look at the flags
-        "WAITED_NOT_SET": "pages-park",  # ... or does not say that it sleeps
+        "WAITED_NOT_SET": "pages-park",  # ... or does not announce that it sleeps
         "WAKE_UNCOUNTED": "pages-park",  # the waker does not change the futex word
         "WAKE_SKIPPED": "pages-park",  # ... or does not wake
         "WAITED_LOOKED_AT_EARLY": "pages-park",  # ... or looks at `waited`, then clears the flags
         # marks
-        "MARK_AFTER_LOOK": "marks",  # a reader looks at the frame's state, then marks it
-        "MARK_UNCHECKED": "marks",  # ... or does not look at it
-        "MARKED_KEY_UNCHECKED": "marks",  # ... or not at the key
+        "MARK_AFTER_LOOK": "marks",  # a reader checks the frame's state, then marks it
+        "MARK_UNCHECKED": "marks",  # ... or does not check it
+        "MARKED_KEY_UNCHECKED": "marks",  # ... or not the key
         "MARK_CLEARED_EARLY": "marks",  # the mark goes before the copy ends
-        "MARKS_BEFORE_TAKEN": "marks",  # marks are looked at, then the frame is `taken`
+        "MARKS_BEFORE_TAKEN": "marks",  # marks are checked, then the frame is `taken`
         "ONE_MARK_LOOKED_AT": "marks",  # ... or only those of one group
         "ORPHAN_MARKS_IGNORED": "marks-orphan",  # ... or not when the frame was an orphan before
-        "MARKED_NO_ORPHAN": "marks",  # a marked frame is not `taken` any more, and no orphan
-        "MARKED_DROPS_PINS": "marks-write",  # ... or forgets pins of those who came late
-        "BARRIER_SKIPPED": "marks-barrier",  # ... or are looked at while a store to one may be under way
+        "MARKED_NO_ORPHAN": "marks",  # a marked frame is no longer `taken`, and not an orphan
+        "MARKED_DROPS_PINS": "marks-write",  # ... or forgets late pins
+        "BARRIER_SKIPPED": "marks-barrier",  # marks are checked while a store to one may be in progress
         # flights
-        "FLIGHT_ENDED_TWICE": "flights-evict",  # whoever sees the answer ends the flight, without an exchange
+        "FLIGHT_ENDED_TWICE": "flights-evict",  # a party that sees the answer ends the flight, without an exchange
         "NUMBER_UNCHECKED": "flights",  # ... or one that does not compare the number
-        "RECORD_UNANSWERED": "flights-claim",  # whoever needs the record ends what is in it, answered or not
+        "RECORD_UNANSWERED": "flights-claim",  # a party that needs the record ends what is in it, answered or not
         "RECORD_FREED_EARLY": "flights-pair",  # the record is free before its frames are ended
         "FLIGHT_UNNAMED": "flights",  # the frames do not name their flight
         "NAMED_LATE": "flights-claim",  # ... or after the request was published
-        "NAME_KEPT_LONGER": "flights-two",  # ... or still do when the flag is cleared
+        "NAME_KEPT_LONGER": "flights-two",  # ... or still name it when the flag is cleared
         "EVICT_FLIGHT": "flights-evict",  # a frame is taken though a flight has it
         "STALE_FILL_KEPT": "flights-host",  # a fill that ran beside an outside call is used
         "FAILED_FILL_KEPT": "flights-fill-error",  # ... or one that failed
-        "FAILED_FLIGHT_FORGETS": "flights-error",  # what a flight could not write is not dirty again
-        "FLIGHT_PLACES_NOT_KEPT": "flights-full-error",  # ... or their places are given to new ranges meanwhile
+        "FAILED_FLIGHT_FORGETS": "flights-error",  # ranges that a flight could not write are not dirty again
+        "FLIGHT_PLACES_NOT_KEPT": "flights-full-error",  # ... or its places are given to new ranges meanwhile
         "CLOSED_HANDLE_FORGETS": "handles-flights",  # ... or what its closed handle refused
         "RANGES_BACK_LATE": "flights-error",  # ... or after `writing` was cleared
         "COUNTED_AT_START": "flights-flush",  # dirty_pages shrinks when a flight is started
         "FLUSH_LEAVES_FLIGHTS": "flights-flush",  # flush does not wait for write-backs in the background
-        "NAMED_SILENTLY": "flights-park",  # who sleeps already is not told that there is a flight
+        "NAMED_SILENTLY": "flights-park",  # a party that sleeps already is not woken for a new flight
         "NAMED_AFTER_LOOK": "flights-park",  # ... or is looked for before the frame names it
         "FLIGHT_LOOKED_FOR_ONCE": "flights-park",  # a sleeper does not look for a flight after it set `waited`
         "PARKED_CLEARED": "flights-park",  # AnswerCell.parked is cleared, and nobody woken, for the next flight
