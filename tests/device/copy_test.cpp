@@ -1,7 +1,6 @@
 // Copies by one thread and by a group's lanes, for any alignment of the addresses. Also in kernels,
 // by tests/cuda/device_tests.cu.
 #include <cstdint>
-#include <string>
 
 #include <gtest/gtest.h>
 

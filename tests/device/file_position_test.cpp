@@ -1,7 +1,6 @@
 #include <atomic>
 #include <cstdint>
 #include <thread>
-#include <vector>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <tuple>
 
 #include <gtest/gtest.h>
 

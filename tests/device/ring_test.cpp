@@ -1,9 +1,7 @@
-#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <thread>
 #include <vector>
 
@@ -62,9 +60,12 @@ Request numbered(std::uint64_t number) {
   return request;
 }
 
-void publish_one(const RequestRing& ring, std::uint64_t number) {
+void publish(const RequestRing& ring, std::uint64_t ticket, std::uint64_t number) {
   const Request request = numbered(number);
-  ring.publish(test::claim(ring, 1), &request, 1);
+  ring.publish(ticket, &request, 1);
+}
+void publish_one(const RequestRing& ring, std::uint64_t number) {
+  publish(ring, test::claim(ring), number);
 }
 
 TEST(Ring, HandsOverEveryField) {
@@ -108,12 +109,10 @@ TEST(Ring, IsEmptyUntilTheFirstTicketIsPublished) {
   const std::uint64_t second = test::claim(one.ring, 1);
   EXPECT_FALSE(one.consumer.take(got));
   EXPECT_EQ(one.consumer.outstanding(), 2U);
-  const Request later = numbered(2);
-  one.ring.publish(second, &later, 1);
+  publish(one.ring, second, 2);
   EXPECT_FALSE(one.consumer.ready()) << "the first ticket is still out";
   EXPECT_FALSE(one.consumer.take(got));
-  const Request earlier = numbered(1);
-  one.ring.publish(first, &earlier, 1);
+  publish(one.ring, first, 1);
   EXPECT_TRUE(one.consumer.ready());
   ASSERT_TRUE(one.consumer.take(got));
   EXPECT_EQ(got.offset, 1);
@@ -487,7 +486,7 @@ TEST(RingThreads, StoppingAnswersWhatWasSubmitted) {
     SmallServer server(arena.view(), random);
     std::vector<Producer> producers(load.producers);
     test::within_patience("stopping under load", [&] {
-      std::vector<std::thread> threads;
+      std::vector<std::jthread> threads;
       for (std::uint32_t i = 0; i < load.producers; ++i) {
         threads.emplace_back([&, i, own = random.fork()] {
           producers[i].run(arena.context(), i, load, ~std::uint64_t{0}, own);
@@ -495,8 +494,6 @@ TEST(RingThreads, StoppingAnswersWhatWasSubmitted) {
       }
       std::this_thread::sleep_for(std::chrono::microseconds(random.below(2000)));
       server.stop();
-      for (std::thread& thread : threads)
-        thread.join();
     });
     std::uint64_t submitted = 0;
     for (const Producer& producer : producers) {
@@ -511,6 +508,21 @@ TEST(RingThreads, StoppingAnswersWhatWasSubmitted) {
 class OneRequester : public testing::Test {
  protected:
   OneRequester() : arena(make_arena(load)) {}
+  // Two requests that nobody has answered.
+  void submit_two(Requester& requester, Ticket (&tickets)[2], std::uint32_t spare) {
+    Request requests[2] = {numbered(1), numbered(2)};
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(requester.prepare(requests[i], tickets[i], spare), 0);
+    EXPECT_EQ(requester.submit(requests, 2), 0);
+  }
+  // A server answers them.
+  void expect_drained(Requester& requester, const Ticket (&tickets)[2]) {
+    Random random;
+    SmallServer server(arena.view(), random);
+    test::within_patience("drain", [&] { requester.drain(); });
+    EXPECT_TRUE(requester.done(tickets[0]));
+    EXPECT_TRUE(requester.done(tickets[1]));
+  }
   Load load{.slots = 4, .producers = 2, .cells = 3};
   test::TestArena arena;
 };
@@ -614,10 +626,7 @@ class LaterProgram : public OneRequester {
  protected:
   LaterProgram() {
     Requester former(arena.context(), 0);
-    Request requests[2] = {numbered(1), numbered(2)};
-    for (int i = 0; i < 2; ++i)
-      EXPECT_EQ(former.prepare(requests[i], left[i], 1), 0);
-    EXPECT_EQ(former.submit(requests, 2), 0);
+    submit_two(former, left, 1);
   }
   void respond(const Ticket& ticket, std::int64_t result) const {
     answer(arena.view().cell(ticket.cell), ticket.sequence, result, 0);
@@ -660,28 +669,17 @@ TEST_F(LaterProgram, TakesCellsOverOnceTheyAreAnswered) {
 }
 
 TEST_F(LaterProgram, DrainsWhatWasLeft) {
-  Random random;
   Requester requester(arena.context(), 0);
   EXPECT_FALSE(requester.done(left[0]));
-  SmallServer server(arena.view(), random);
-  test::within_patience("drain", [&] { requester.drain(); });
-  EXPECT_TRUE(requester.done(left[0]));
-  EXPECT_TRUE(requester.done(left[1]));
+  expect_drained(requester, left);
   EXPECT_EQ(requester.state().in_flight, 0U);
 }
 
 TEST_F(OneRequester, DrainWaitsForWhatIsInFlight) {
-  Random random;
   Requester requester(arena.context(), 0);
-  Request requests[2] = {numbered(1), numbered(2)};
   Ticket tickets[2];
-  ASSERT_EQ(requester.prepare(requests[0], tickets[0], 0), 0);
-  ASSERT_EQ(requester.prepare(requests[1], tickets[1], 0), 0);
-  ASSERT_EQ(requester.submit(requests, 2), 0);
-  SmallServer server(arena.view(), random);
-  test::within_patience("drain", [&] { requester.drain(); });
-  EXPECT_TRUE(requester.done(tickets[0]));
-  EXPECT_TRUE(requester.done(tickets[1]));
+  submit_two(requester, tickets, 0);
+  expect_drained(requester, tickets);
   Ticket ticket;
   for (int i = 0; i < 3; ++i) {
     Request request{};

@@ -44,6 +44,12 @@ class Waiting : public testing::Test {
  protected:
   Waiting() { machine = Machine{}; }
 
+  // The answer comes during this sleep.
+  void answer_at_park(std::uint64_t number) {
+    machine.on_park = [this, number](const std::uint32_t*, std::uint32_t) {
+      if (machine.parks == number) word = 1;
+    };
+  }
   int wait(std::uint32_t wanted) {
     Waiter waiter(policy, host, loop);
     const int error = waiter.until_equal(word, wanted, &parked);
@@ -92,8 +98,8 @@ TEST_F(Waiting, SpinsForTheAllowedTimeAndThenParks) {
 
 TEST_F(Waiting, DoesNotSpinWhereSpinningCannotHelp) {
   policy.spin_ns = 0;
-  machine.on_park = [&](const std::uint32_t*, std::uint32_t) { word = 9; };
-  EXPECT_EQ(wait(9), 0);
+  answer_at_park(1);
+  EXPECT_EQ(wait(1), 0);
   EXPECT_EQ(machine.parks, 1U);
   EXPECT_LE(machine.looks_at_clock, 2U);
 }
@@ -123,9 +129,7 @@ TEST_F(Waiting, EndsWhenTheServerHasStopped) {
 
 TEST_F(Waiting, GoesOnWhileTheServerIsStopping) {
   loop.phase = LoopPhase::stopping;
-  machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
-    if (machine.parks == 1000) word = 1;
-  };
+  answer_at_park(1000);
   EXPECT_EQ(wait(1), 0);
   EXPECT_EQ(machine.parks, 1000U);
 }
@@ -141,24 +145,20 @@ TEST_F(Waiting, PrefersAnAnswerThatCameJustBeforeTheEnd) {
 
 // A slow disk; or a server stopped by a debugger while its kernel continues.
 TEST_F(Waiting, WaitsForASilentServerThatHasNotSaidThatItEnds) {
-  machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
-    if (machine.parks == 20'000) word = 1;  // more than a quarter of an hour
-  };
+  answer_at_park(20'000);  // more than a quarter of an hour
   EXPECT_EQ(wait(1), 0);
   EXPECT_EQ(machine.parks, 20'000U);
 }
 
 TEST_F(Waiting, ReadsNoClockOnceItSleeps) {
   policy.spin_ns = 0;
-  machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
-    if (machine.parks == 10) word = 1;
-  };
+  answer_at_park(10);
   EXPECT_EQ(wait(1), 0);
   EXPECT_EQ(machine.looks_at_clock, 0U);
 }
 
 TEST_F(Waiting, NeedsNoParkedWord) {
-  machine.on_park = [&](const std::uint32_t*, std::uint32_t) { word = 1; };
+  answer_at_park(1);
   Waiter waiter(policy, host, loop);
   EXPECT_EQ(waiter.until_equal(word, 1, nullptr), 0);
 }

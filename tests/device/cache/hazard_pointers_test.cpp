@@ -3,7 +3,6 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -46,9 +46,7 @@ TEST_F(PageCacheTest, ARunOfAbsentPagesIsOneRequest) {
 }
 
 TEST_F(PageCacheTest, AWriteToAnAbsentPageReadsNothingAndWritesNothingElse) {
-  make(8, 1, 1);
-  const std::string before = pattern(2 * page, 1);
-  put(0, before);
+  std::string model = make_file(8, 2);
   EXPECT_EQ(write(0, "hello", 100), 5);
   EXPECT_EQ(storage->reads, 0U);
   EXPECT_EQ(storage->writes, 0U);
@@ -57,10 +55,9 @@ TEST_F(PageCacheTest, AWriteToAnAbsentPageReadsNothingAndWritesNothingElse) {
   EXPECT_EQ(caches[0]->flush(0), 0);
   EXPECT_EQ(storage->written_bytes, 5U);
   EXPECT_EQ(storage->strangers, 0U);
-  std::string after = before;
-  after.replace(100, 5, "hello");
-  EXPECT_EQ(storage->contents(1), after);
-  EXPECT_EQ(read(0, 0, 2 * page), after);
+  model.replace(100, 5, "hello");
+  EXPECT_EQ(storage->contents(1), model);
+  EXPECT_EQ(read(0, 0, 2 * page), model);
 }
 
 TEST_F(PageCacheTest, TheGapsOfAWrittenPageAreReadOnDemand) {
@@ -192,10 +189,6 @@ TEST_F(PageCacheTest, DoesWhatPlainFilesDo) {
       const std::size_t offset =
           random.one_in(3) ? random.below(20) * page : random.below(size_max);
       const std::size_t length = random.one_in(4) ? page : random.below(3 * page);
-      const auto put_model = [&](const std::string& data) {
-        if (bytes.size() < offset + data.size()) bytes.resize(offset + data.size(), '\0');
-        bytes.replace(offset, data.size(), data);
-      };
       switch (random.below(20)) {
         case 0:
           truncate(file, offset);
@@ -208,7 +201,7 @@ TEST_F(PageCacheTest, DoesWhatPlainFilesDo) {
         case 2: {
           const std::string data = pattern(std::max<std::size_t>(length, 1), step);
           outside_write(file, data, offset);
-          put_model(data);
+          test::write_to(bytes, data, offset);
           break;
         }
         case 3:
@@ -221,7 +214,7 @@ TEST_F(PageCacheTest, DoesWhatPlainFilesDo) {
           const std::string data = pattern(random.one_in(2) ? random.below(50) + 1 : length, step);
           if (data.empty()) break;
           ASSERT_EQ(write(file, data, offset), static_cast<std::int64_t>(data.size()));
-          put_model(data);
+          test::write_to(bytes, data, offset);
           break;
         }
         default: {
@@ -336,10 +329,15 @@ TEST_F(PageCacheTest, APinnedPageStays) {
 
 // ---- outside calls beside readers and writers -------------------------------------------------
 
-// A call of `work` by another group, which ends before this returns.
-template <class Work>
-void elsewhere(Work work) {
-  std::thread(work).join();
+// Calls of another group, which end before this returns.
+template <class Cache>
+void make_outside_calls(Cache& cache, std::uint32_t count, const Pages& changed) {
+  std::thread([&] {
+    for (; count > 0; --count) {
+      cache.begin_outside(0, changed, changed);
+      cache.end_outside(0);
+    }
+  }).join();
 }
 
 TEST_F(PageCacheTest, AnOutsideCallOutdatesFillsOfItsPagesOnly) {
@@ -347,12 +345,7 @@ TEST_F(PageCacheTest, AnOutsideCallOutdatesFillsOfItsPagesOnly) {
   Pages changed;
   int calls = 0;
   storage->after_read = [&] {
-    if (calls > 0) return;
-    ++calls;
-    elsewhere([&] {
-      caches[1]->begin_outside(0, changed, changed);
-      caches[1]->end_outside(0);
-    });
+    if (calls++ == 0) make_outside_calls(*caches[1], 1, changed);
   };
   const auto reads_of = [&](std::size_t at, std::size_t bytes) {
     calls = 0;
@@ -377,12 +370,7 @@ TEST_F(PageCacheTest, ManyOutsideCallsDuringAFillOutdateIt) {
   const std::string data = make_file(8, 1, 2);
   std::uint32_t calls = 0;
   storage->after_read = [&] {
-    elsewhere([&] {
-      for (; calls > 0; --calls) {
-        caches[1]->begin_outside(0, Pages{5, 6}, Pages{5, 6});
-        caches[1]->end_outside(0);
-      }
-    });
+    make_outside_calls(*caches[1], std::exchange(calls, 0), Pages{5, 6});
   };
   calls = Inode::outside_kept - 1;
   EXPECT_EQ(read(0, 0, page), data);

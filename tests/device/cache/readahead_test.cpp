@@ -1,13 +1,9 @@
 // Readahead: who gets it, and what happens to the pages.
 #include <atomic>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "support/depth.hpp"
-#include "support/files.hpp"
 #include "support/page_cache_rig.hpp"
 #include "support/within.hpp"
 

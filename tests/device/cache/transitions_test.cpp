@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -311,8 +309,7 @@ class Transitions : public testing::Test {
         own.losses = ~0U;
         return;
       }
-      if (own.data.size() < at + bytes) own.data.resize(at + bytes, '\0');
-      own.data.replace(at, bytes, data);
+      test::write_to(own.data, data, at);
     }
     void look(Tail& own, std::size_t at, std::size_t bytes) {
       buffer_.assign(bytes, '?');
@@ -362,15 +359,8 @@ class Transitions : public testing::Test {
 
   void round(const Shape& shape, std::uint64_t operations, Random& random) {
     make(shape, random);
-    test::within_patience("threads on a page cache", [&] {
-      std::vector<std::thread> workers;
-      for (std::uint32_t i = 0; i < threads; ++i) {
-        workers.emplace_back([=, this, fork = random.fork()]() mutable {
-          Worker(*this, i, std::move(fork)).run(operations / threads);
-        });
-      }
-      for (std::thread& worker : workers)
-        worker.join();
+    test::at_once("threads on a page cache", threads, random, [&](std::uint32_t i, Random& own) {
+      Worker(*this, i, std::move(own)).run(operations / threads);
     });
     inject(Shape{});
     for (std::uint32_t file = 0; file < files && !failed; ++file) {

@@ -23,6 +23,7 @@ using test::scaled;
 
 class WriteBackTest : public test::PageCacheTest {
  protected:
+  void SetUp() override { make(64, 1, 1); }
   std::uint64_t dirty() const { return memory->view().shared().dirty_pages; }
   // Up to `count` pages of the first file, until one is refused. Returns what was taken.
   std::string write_pages(std::size_t count) {
@@ -34,6 +35,12 @@ class WriteBackTest : public test::PageCacheTest {
     }
     return taken;
   }
+  // The first file can be written back, and holds this then.
+  void expect_flushed(const std::string& wanted) {
+    EXPECT_EQ(caches[0]->flush(0), 0);
+    EXPECT_TRUE(test::same_bytes(storage->contents(1), wanted));
+    expect_calm();
+  }
   void fail_writes(int error, int handle = 0) const {
     storage->faults.error = error;
     storage->faults.handle = handle;
@@ -42,14 +49,12 @@ class WriteBackTest : public test::PageCacheTest {
 };
 
 TEST_F(WriteBackTest, BelowTheLowMarkNothingIsWritten) {
-  make(64, 1, 1);
   write_pages(32);
   EXPECT_EQ(storage->writes, 0U);
   EXPECT_EQ(dirty(), 32U);
 }
 
 TEST_F(WriteBackTest, AboveItPagesAreWrittenInLargeRequests) {
-  make(64, 1, 1);
   const std::string model = write_pages(60);
   EXPECT_EQ(model.size(), 60U * page);
   EXPECT_GT(storage->writes, 0U);
@@ -62,7 +67,6 @@ TEST_F(WriteBackTest, AboveItPagesAreWrittenInLargeRequests) {
 }
 
 TEST_F(WriteBackTest, WritersWaitAtTheHighMark) {
-  make(64, 1, 1);
   storage->faults.late = true;  // so that only waiting ends a flight
   for (std::size_t at = 0; at < 2000; ++at) {
     write(0, pattern(page, at), at * page);
@@ -73,7 +77,6 @@ TEST_F(WriteBackTest, WritersWaitAtTheHighMark) {
 }
 
 TEST_F(WriteBackTest, AnErrorInTheBackgroundIsKeptForTheNextFlush) {
-  make(64, 1, 1);
   fail_writes(ENOSPC);
   const std::string model = write_pages(40);
   const std::uint64_t taken = model.size() / page;
@@ -83,14 +86,11 @@ TEST_F(WriteBackTest, AnErrorInTheBackgroundIsKeptForTheNextFlush) {
   EXPECT_GT(taken, 32U) << "the first error comes later than that";
   EXPECT_EQ(dirty(), taken) << "nothing is lost";
   storage->faults.writes_one_in = 0;
-  EXPECT_EQ(caches[0]->flush(0), 0);
-  EXPECT_TRUE(test::same_bytes(storage->contents(1), model));
-  expect_calm();
+  expect_flushed(model);
 }
 
 // A handle closed meanwhile causes no error.
 TEST_F(WriteBackTest, AClosedHandleKeepsItsPagesDirty) {
-  make(64, 1, 1);
   memory->view().inode(0).write_handle = MemoryFiles::closed;
   const std::string model = write_pages(40);
   ASSERT_EQ(model.size(), 40U * page);
@@ -98,14 +98,11 @@ TEST_F(WriteBackTest, AClosedHandleKeepsItsPagesDirty) {
   EXPECT_EQ(memory->view().inode(0).write_errors, 0U);
   EXPECT_EQ(dirty(), 40U);
   memory->view().inode(0).write_handle = 1;
-  EXPECT_EQ(caches[0]->flush(0), 0);
-  EXPECT_TRUE(test::same_bytes(storage->contents(1), model));
-  expect_calm();
+  expect_flushed(model);
 }
 
 // Its last handle is closed now: none could write the page back.
 TEST_F(WriteBackTest, WithoutAHandleNothingBecomesDirty) {
-  make(64, 1, 1);
   memory->view().inode(0).write_handle = 0;
   EXPECT_EQ(write(0, "late", 0), -EBADF);
   EXPECT_EQ(dirty(), 0U);
@@ -158,12 +155,15 @@ class FullLists : public WriteBackTest {
     ASSERT_EQ(got, static_cast<std::int64_t>(length));
     model.replace(at, length, data);
   }
+  void put_four(std::size_t first, std::uint32_t group) {
+    for (std::size_t at = first; at < first + 400; at += 100)
+      put(at, group);
+  }
   // The next write-back fails, and while it is in flight a thread writes four more ranges.
   void flush_beside_writes() {
     storage->at_next_write = [this] {
       writer = std::thread([this] {
-        for (std::size_t at = 50; at < 450; at += 100)
-          put(at, 1);
+        put_four(50, 1);
         written = true;
       });
       // Either they wait for this, or they are there soon.
@@ -192,8 +192,7 @@ class FullLists : public WriteBackTest {
 
 TEST_F(FullLists, LoseNothingWhenAWriteBackFails) {
   start(ENOSPC);
-  for (std::size_t at = 0; at < 400; at += 100)
-    put(at, 0);
+  put_four(0, 0);
   flush_beside_writes();
 }
 
@@ -205,8 +204,7 @@ TEST_F(FullLists, LoseNothingWhenAFlightFails) {
 
 TEST_F(FullLists, LoseNothingWhenTheHandleIsClosedUnderIt) {
   start(EBADF);
-  for (std::size_t at = 0; at < 400; at += 100)
-    put(at, 0);
+  put_four(0, 0);
   flush_beside_writes();
   EXPECT_EQ(memory->view().inode(0).write_errors, 0U) << "no error of the storage";
 }
@@ -243,9 +241,7 @@ TEST_F(FailingFile, HoldsAPartOfTheCacheAndItsWritersGetTheError) {
   EXPECT_EQ(write(0, "x", model.size() + 9 * page), -ENOSPC);
   storage->faults.writes_one_in = 0;
   EXPECT_EQ(write(0, "x", model.size()), 1) << "there is room again";
-  EXPECT_EQ(caches[0]->flush(0), 0);
-  EXPECT_TRUE(test::same_bytes(storage->contents(1), model + "x"));
-  expect_calm();
+  expect_flushed(model + "x");
 }
 
 TEST_F(FailingFile, IsAskedWithOneRequest) {
@@ -290,9 +286,7 @@ TEST_F(FailingFile, LeavesOthersAWayPastTheCache) {
     EXPECT_EQ(caches[0]->flush(2), 0);
     EXPECT_TRUE(test::same_bytes(storage->contents(3).substr(77), other));
     storage->faults.writes_one_in = 0;
-    EXPECT_EQ(caches[0]->flush(0), 0);
-    EXPECT_TRUE(test::same_bytes(storage->contents(1), model));
-    expect_calm();
+    expect_flushed(model);
   }
 }
 
@@ -309,8 +303,7 @@ TEST_F(WriteBackTest, SwitchesChangeNoByte) {
       if (random.one_in(2)) {
         const std::string data = pattern(length + 1, step);
         ASSERT_EQ(write(0, data, offset), static_cast<std::int64_t>(data.size()));
-        if (model.size() < offset + data.size()) model.resize(offset + data.size(), '\0');
-        model.replace(offset, data.size(), data);
+        test::write_to(model, data, offset);
       } else {
         const std::string wanted = offset < model.size() ? model.substr(offset, length) : "";
         ASSERT_TRUE(test::same_bytes(read(0, offset, length), wanted)) << "switches " << bits;
