@@ -38,6 +38,12 @@ void close_in(FileTable& table, std::int32_t handle) {
   delete table.finish_close(handle);
 }
 
+void use_and_close_in(FileTable& table, std::int32_t handle) {
+  ASSERT_NE(table.acquire(handle), nullptr);
+  table.release(handle);
+  close_in(table, handle);
+}
+
 class Table : public testing::Test {
  protected:
   std::int32_t insert(storage::File** made = nullptr) {
@@ -88,9 +94,7 @@ TEST_F(Table, RefusesAHandleAfterItsFileWasClosed) {
       << "or this tests nothing";
   EXPECT_EQ(table.acquire(old), nullptr);
   EXPECT_FALSE(table.begin_close(old));
-  EXPECT_NE(table.acquire(young), nullptr);
-  table.release(young);
-  close(young);
+  use_and_close_in(table, young);
   for (const std::int32_t handle : others)
     close(handle);
 }
@@ -121,9 +125,7 @@ TEST(LongLived, AHandleComesAgainWhenAllOthersHaveBeen) {
     handles.push_back(insert_into(table, files));
     const std::uint32_t generation = i / slots < 2 ? generation_max - 1 + i / slots : 1;
     EXPECT_EQ(static_cast<std::uint32_t>(handles.back()), generation * slots + i % slots);
-    ASSERT_NE(table.acquire(handles.back()), nullptr);
-    table.release(handles.back());
-    close_in(table, handles.back());
+    use_and_close_in(table, handles.back());
   }
   EXPECT_EQ(std::set<std::int32_t>(handles.begin(), handles.end()).size(), handles.size());
 }
@@ -167,9 +169,7 @@ TEST_F(Table, GenerationsGoRoundWithoutLeavingThePositiveNumbers) {
     ASSERT_GT(handle, 0) << "round " << i;
     ASSERT_NE(handle, last);
     last = handle;
-    ASSERT_NE(one.acquire(handle), nullptr);
-    one.release(handle);
-    close_in(one, handle);
+    use_and_close_in(one, handle);
   }
 }
 
@@ -182,11 +182,8 @@ TEST(LargeTable, ItsLastIndexWorks) {
     ASSERT_GT(handles.back(), 0);
   }
   EXPECT_EQ(device::handle_index(handles.back(), 65'536), 65'535U);
-  for (const std::int32_t handle : handles) {
-    ASSERT_NE(table.acquire(handle), nullptr);
-    table.release(handle);
-    close_in(table, handle);
-  }
+  for (const std::int32_t handle : handles)
+    use_and_close_in(table, handle);
   EXPECT_EQ(files, 0);
 }
 
@@ -199,7 +196,7 @@ TEST_F(Table, NobodyEverHoldsAClosedFile) {
   std::atomic<bool> stop{false};
   std::atomic<int> dead{0};
   std::atomic<std::uint64_t> used{0};
-  std::vector<std::thread> users;
+  std::vector<std::jthread> users;
   for (int i = 0; i < 3; ++i) {
     users.emplace_back([&, random = test::Random().fork()]() mutable {
       while (!stop) {
@@ -227,8 +224,7 @@ TEST_F(Table, NobodyEverHoldsAClosedFile) {
     }
   });
   stop = true;
-  for (std::thread& user : users)
-    user.join();
+  users.clear();
   EXPECT_EQ(dead, 0);
   EXPECT_GT(used, 0U);
   for (auto& handle : handles)

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -162,10 +163,7 @@ TEST_F(Validation, RefusesHandlesThatNameNoOpenFile) {
 }
 
 TEST_F(Validation, RefusesBuffersThatReachOutOfTheArena) {
-  struct Range {
-    std::uint64_t buffer;
-    std::uint64_t length;
-  };
+  using Range = std::pair<std::uint64_t, std::uint64_t>;
   for (const Opcode opcode : {Opcode::read, Opcode::write}) {
     for (const auto& [buffer, length] :
          {Range{size(), 1}, Range{size() - 1, 2}, Range{size() + 1, 0}, Range{u64_max, 0},
@@ -195,31 +193,22 @@ TEST_F(Validation, RefusesBuffersInTheControlBlock) {
 }
 
 TEST_F(Validation, RefusesOffsetsThatAreNone) {
-  struct Range {
-    std::int64_t offset;
-    std::uint64_t length;
+  using Range = std::pair<std::int64_t, std::uint64_t>;
+  const auto check_at = [this](Opcode opcode, std::int64_t offset, std::uint64_t length) {
+    device::Request asked = request(opcode, heap, length);
+    asked.offset = offset;
+    return check(asked);
   };
   for (const Opcode opcode : {Opcode::read, Opcode::write}) {
     for (const auto& [offset, length] :
          {Range{-1, 10}, Range{i64_min, 10}, Range{-1, 0}, Range{i64_max, 1},
-          Range{i64_max - 9, 10 + 1}, Range{i64_max - 4095, 4096 + 1}}) {
-      device::Request asked = request(opcode);
-      asked.offset = offset;
-      asked.length = length;
-      EXPECT_EQ(check(asked), -EINVAL) << offset << " + " << length;
-    }
-    device::Request asked = request(opcode);
-    asked.offset = i64_max - 4096;
-    EXPECT_EQ(check(asked), 0);
-    asked.offset = i64_max;
-    asked.length = 0;
-    EXPECT_EQ(check(asked), 0);
+          Range{i64_max - 9, 10 + 1}, Range{i64_max - 4095, 4096 + 1}})
+      EXPECT_EQ(check_at(opcode, offset, length), -EINVAL) << offset << " + " << length;
+    EXPECT_EQ(check_at(opcode, i64_max - 4096, 4096), 0);
+    EXPECT_EQ(check_at(opcode, i64_max, 0), 0);
   }
-  for (const std::int64_t offset : {std::int64_t{-1}, i64_min}) {
-    device::Request asked = request(Opcode::truncate);
-    asked.offset = offset;
-    EXPECT_EQ(check(asked), -EINVAL);
-  }
+  for (const std::int64_t offset : {std::int64_t{-1}, i64_min})
+    EXPECT_EQ(check_at(Opcode::truncate, offset, 4096), -EINVAL);
 }
 
 TEST_F(Validation, TranslatesExtents) {

@@ -1,9 +1,8 @@
-// A loop's handling of requests from its rings.
+// A loop's handling of requests from its rings, and of writes that come in pieces.
 #include "server/loop.hpp"
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,18 +20,18 @@ namespace {
 using device::Opcode;
 using device::Pending;
 using device::Request;
-using device::Ticket;
 using test::ServerRig;
 using test::small_geometry;
+
+// The answer to a request that no program makes.
+std::int64_t result_of(const ServerRig& rig, Request request, std::uint32_t group = 0) {
+  device::Requester requester(rig.arena.context(), group);
+  return requester.call(request).result;
+}
 
 class LoopTest : public test::OnFakeStorage {
  protected:
   void SetUp() override { make(small_geometry(1, 2)); }
-  // A request that no program makes; waits for the answer.
-  std::int64_t raw(Request request, std::uint32_t group = 0) {
-    device::Requester requester(rig->arena.context(), group);
-    return requester.call(request).result;
-  }
 };
 
 TEST_F(LoopTest, AnswersEmptyRequests) {
@@ -59,7 +58,7 @@ TEST_F(LoopTest, CountsWhatItDid) {
 
 TEST_F(LoopTest, RefusesWhatIsNoCall) {
   for (const int opcode : {13, 14, 100, 200, 255}) {
-    EXPECT_EQ(raw(test::request_of(static_cast<Opcode>(opcode))), -EINVAL) << opcode;
+    EXPECT_EQ(result_of(*rig, test::request_of(static_cast<Opcode>(opcode))), -EINVAL) << opcode;
   }
   EXPECT_EQ(rig->calls(1).ping(), 0);
 }
@@ -186,6 +185,89 @@ TEST(LoopOnFiles, AnOpenRefusedForAFullTableDoesNotTruncate) {
   EXPECT_EQ(test::read_file(directory / "precious"), "data");
   EXPECT_LT(calls.open((directory / "new").c_str(), O_RDWR | O_CREAT, 0644), 0);
   EXPECT_EQ(test::file_size(directory / "new"), -ENOENT);
+}
+
+// ---- writes in pieces, from well-behaved programs and others
+
+class KeptPiecesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    test::write_file(path, "old");
+    file = open();
+    other = open();
+  }
+  int open() { return rig.calls(0).open(path.c_str(), O_RDWR | O_APPEND); }
+  std::int64_t send(const std::string& bytes, std::uint64_t kept, bool more, int to) {
+    std::memcpy(rig.heap(), bytes.data(), bytes.size());
+    return result_of(rig, piece(to, bytes.size(), kept, more));
+  }
+  Request piece(int to, std::uint64_t bytes, std::uint64_t kept, bool more) {
+    const std::uint64_t buffer = rig.arena.view().offset_of(rig.heap());
+    Request request = test::request_of(Opcode::write, to, buffer, bytes);
+    request.flags = more ? device::flag_append | device::flag_more : device::flag_append;
+    request.kept = kept;
+    return request;
+  }
+  std::string contents() { return test::read_file(path); }
+
+  test::ScratchDirectory directory;
+  const std::string path = directory / "f";
+  test::ServerRig rig{test::small_geometry(1, 2), storage::make_posix(storage::Engine::threads)};
+  int file = 0;
+  int other = 0;
+};
+
+TEST_F(KeptPiecesTest, AreWrittenWithTheLast) {
+  EXPECT_EQ(send("one,", 0, true, file), 0);
+  EXPECT_EQ(send("two,", 4, true, file), 0);
+  EXPECT_EQ(contents(), "old");
+  EXPECT_EQ(send("three", 8, false, file), 13);
+  EXPECT_EQ(contents(), "oldone,two,three");
+  EXPECT_EQ(send("!", 0, false, file), 1) << "a write by itself";
+  EXPECT_EQ(contents(), "oldone,two,three!");
+}
+
+TEST_F(KeptPiecesTest, OfAnotherWriteAreForgotten) {
+  EXPECT_EQ(send("given up", 0, true, file), 0);
+  EXPECT_EQ(send("one,", 0, true, file), 0);
+  EXPECT_EQ(send("two", 4, false, file), 7);
+  EXPECT_EQ(contents(), "oldone,two");
+}
+
+TEST_F(KeptPiecesTest, ThatDoNotFitAreRefused) {
+  EXPECT_EQ(send("last", 4, false, file), -EINVAL) << "nothing came before";
+  EXPECT_EQ(send("more", 4, true, file), -EINVAL);
+  EXPECT_EQ(send("one,", 0, true, file), 0);
+  EXPECT_EQ(send("two", 3, false, file), -EINVAL);
+  EXPECT_EQ(send("two", ~std::uint64_t{0}, false, file), -EINVAL);
+  EXPECT_EQ(send("two", 4, false, other), -EINVAL) << "of another handle";
+  EXPECT_EQ(send("two", 4, true, 0), -EBADF);
+  EXPECT_EQ(send("two", 4, false, file), 7) << "the right one is still to come";
+  EXPECT_EQ(contents(), "oldone,two");
+  Request outside =
+      test::request_of(Opcode::write, file, rig.arena.view().layout.geometry.arena_bytes, 8);
+  outside.flags = device::flag_more;
+  EXPECT_EQ(result_of(rig, outside), -EFAULT);
+}
+
+TEST_F(KeptPiecesTest, OfEachGroupAreItsOwn) {
+  for (std::uint32_t group = 0; group < 2; ++group) {
+    rig.heap()[0] = static_cast<unsigned char>('a' + group);
+    EXPECT_EQ(result_of(rig, piece(file, 1, 0, true), group), 0);
+  }
+  for (std::uint32_t group = 0; group < 2; ++group) {
+    rig.heap()[0] = static_cast<unsigned char>('A' + group);
+    EXPECT_EQ(result_of(rig, piece(file, 1, 1, false), group), 2);
+  }
+  EXPECT_EQ(contents(), "oldaAbB");
+}
+
+// A close waits for calls on the file, and pieces are none.
+TEST_F(KeptPiecesTest, DoNotKeepTheFileOpen) {
+  EXPECT_EQ(send("one,", 0, true, file), 0);
+  EXPECT_EQ(rig.calls(0).close(file), 0);
+  EXPECT_EQ(send("two", 4, false, file), -EBADF);
+  EXPECT_EQ(contents(), "old");
 }
 
 }  // namespace

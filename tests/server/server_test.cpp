@@ -3,8 +3,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <memory>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -28,6 +26,12 @@ class ServerTest : public test::OnFakeStorage {
     StopReport report;
     test::within_patience("stop", [&] { report = rig->server->stop(deadline); });
     return report;
+  }
+  // A read of group 0, which the storage holds.
+  Pending held_read(test::Calls& calls) {
+    const Pending pending = held_reads(calls, 1)[0];
+    EXPECT_TRUE(holds(1));
+    return pending;
   }
 };
 
@@ -73,8 +77,7 @@ TEST_F(ServerTest, DestructionAloneStopsAndClosesToo) {
 TEST_F(ServerTest, LetsWorkUnderWayFinishBeforeTheDeadline) {
   make(small_geometry(1, 2));
   auto calls = rig->calls(0);
-  Pending pending = held_reads(calls, 1)[0];
-  ASSERT_TRUE(holds(1));
+  Pending pending = held_read(calls);
   StopReport report;
   std::thread stopper([&] { report = rig->server->stop(test::patience); });
   ASSERT_TRUE(test::eventually([&] { return rig->phase(0) != LoopPhase::running; }));
@@ -103,8 +106,7 @@ TEST_F(ServerTest, CancelsWorkAtTheDeadline) {
 TEST_F(ServerTest, ReportsWorkThatCannotBeCancelledAndFinishesItLater) {
   make(small_geometry(2, 2));
   auto calls = rig->calls(0);
-  Pending pending = held_reads(calls, 1)[0];
-  ASSERT_TRUE(holds(1));
+  Pending pending = held_read(calls);
   const StopReport first = stop(milliseconds(10));
   EXPECT_FALSE(first.finished);
   EXPECT_FALSE(first.errors.empty());
@@ -122,8 +124,7 @@ TEST_F(ServerTest, ReportsWorkThatCannotBeCancelledAndFinishesItLater) {
 TEST_F(ServerTest, AStoppedLoopStaysStoppedWhileAnotherIsBusy) {
   make(small_geometry(2, 2), milliseconds(200));
   auto calls = rig->calls(0);
-  Pending pending = held_reads(calls, 1)[0];
-  ASSERT_TRUE(holds(1));
+  Pending pending = held_read(calls);
   EXPECT_FALSE(stop(milliseconds(10)).finished);
   ASSERT_TRUE(test::eventually([&] { return rig->phase(1) == LoopPhase::stopped; }));
   std::this_thread::sleep_for(milliseconds(800));
@@ -190,7 +191,7 @@ TEST_F(ServerTest, GivesUpOnTicketsThatAreNeverPublished) {
 TEST_F(ServerTest, StopsUnderLoadWithoutLosingACall) {
   for (std::uint64_t round = 0; round < test::scaled(60); ++round) {
     make(small_geometry(2, 3));
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     std::atomic<int> wrong{0};
     for (std::uint32_t group = 0; group < 3; ++group) {
       threads.emplace_back([&, group] {
@@ -212,10 +213,7 @@ TEST_F(ServerTest, StopsUnderLoadWithoutLosingACall) {
     }
     std::this_thread::sleep_for(std::chrono::microseconds(round * 37 % 3000));
     EXPECT_TRUE(stop(test::patience).finished);
-    test::within_patience("callers", [&] {
-      for (std::thread& thread : threads)
-        thread.join();
-    });
+    test::within_patience("callers", [&] { threads.clear(); });
     EXPECT_EQ(wrong, 0);
     EXPECT_EQ(storage->counts.files, 0);
     rig.reset();
