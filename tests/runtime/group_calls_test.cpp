@@ -15,6 +15,7 @@
 #include "support/depth.hpp"
 #include "support/files.hpp"
 #include "support/machines.hpp"
+#include "support/stripes.hpp"
 #include "support/within.hpp"
 
 namespace ferry {
@@ -23,18 +24,7 @@ namespace {
 using device::Context;
 using device::FileCalls;
 using device::Placement;
-
-// A path in memory that programs can access.
-class SharedPath {
- public:
-  explicit SharedPath(const std::string& path) : path_(path.size() + 1) {
-    std::memcpy(path_.data(), path.c_str(), path.size());
-  }
-  const char* get() const { return path_.data(); }
-
- private:
-  test::SharedArray<char> path_;
-};
+using test::SharedPath;
 
 template <class Place>
 class GroupCalls : public testing::Test {
@@ -71,69 +61,17 @@ TYPED_TEST_SUITE(GroupCalls, test::Everywhere, test::NameOfPlace);
 
 // ---- one file ----
 
-// Every group reads and writes its own stripes, between the others'.
-struct Stripes {
-  const Context* context;
-  const char* path;
-  unsigned char* memory;  // a stripe for each group
-  unsigned char* models;  // `count` stripes for each
-  std::uint64_t stripe;   // bytes
-  std::uint64_t count;
-  std::uint32_t groups;
-  std::uint64_t rounds;
-  std::uint64_t seed;
-  test::Checks checks;
-
-  template <class Group>
-  FERRY_DEVICE void operator()(Group group, std::uint32_t index) const {
-    FileCalls files(*context, group, index);
-    test::DeviceRandom random(seed + index);
-    unsigned char* buffer = memory + index * stripe;
-    const int file = files.open(path, O_RDWR);
-    for (std::uint64_t i = 0; i < rounds; ++i) {
-      const std::uint64_t number = random.below(count);
-      const auto offset = static_cast<std::int64_t>((number * groups + index) * stripe);
-      unsigned char* model = models + (index * count + number) * stripe;
-      files.use(static_cast<Placement>(random.below(4)));
-      if (random.one_in(2)) {
-        const std::uint64_t data = random.bits();
-        for (std::uint64_t at = group.lane(); at < stripe; at += group.size())
-          buffer[at] = model[at] = test::byte_of(data, at);
-        group.sync();
-        checks.equal(files.pwrite(file, buffer, stripe, offset), stripe);
-      } else {
-        checks.equal(files.pread(file, buffer, stripe, offset), stripe);
-        for (std::uint64_t at = group.lane(); at < stripe; at += group.size())
-          checks.equal(buffer[at], model[at]);
-      }
-      group.sync();
-    }
-    checks.equal(files.close(file), 0);
-  }
-};
-
 TYPED_TEST(GroupCalls, KeepToTheirStripesOfOneFile) {
-  const std::string name = this->directory / "file";
-  const SharedPath path(name);
   test::Random random;
   for (const std::uint64_t stripe : std::vector<std::uint64_t>{1, 100, 512, 4096, 5000, 20'000}) {
-    SCOPED_TRACE("stripes of " + std::to_string(stripe));
-    const std::uint64_t count = 24;
-    const std::uint64_t own = count * stripe;
-    test::write_file(name, std::string(own * this->groups, '\0'));
     const Buffer memory = this->machine.runtime().allocate(this->groups * stripe);
-    const test::SharedArray<unsigned char> models(this->groups * own);
-    this->run(Stripes{this->machine.context(), path.get(),
-                      this->machine.address(memory.template as<unsigned char>()), models.data(),
-                      stripe, count, this->groups, this->rounds(400), random.bits(),
-                      this->report.checks()});
-    std::string wanted;
-    for (std::uint64_t number = 0; number < count; ++number) {
-      for (std::uint32_t i = 0; i < this->groups; ++i)
-        wanted.append(reinterpret_cast<const char*>(models.data()) + i * own + number * stripe,
-                      stripe);
-    }
-    ASSERT_TRUE(test::same_bytes(test::read_file(name), wanted));
+    const test::OwnStripes stripes{stripe, 24, this->rounds(400), random.bits()};
+    ASSERT_EQ(test::write_in_stripes(this->directory / "file", stripes, this->groups,
+                                     this->machine.context(),
+                                     this->machine.address(memory.template as<unsigned char>()),
+                                     [&](const auto& program) { this->run(program); }),
+              "")
+        << "stripes of " << stripe;
   }
   test::expect_clean_end(this->machine);
 }

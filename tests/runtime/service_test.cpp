@@ -20,6 +20,7 @@
 #include "support/files.hpp"
 #include "support/runtimes.hpp"
 #include "support/server_rig.hpp"
+#include "support/stripes.hpp"
 
 namespace ferry {
 namespace {
@@ -31,6 +32,7 @@ using device::Placement;
 using device::Request;
 using device::Target;
 using test::pattern;
+using test::read_at;
 using test::read_file;
 using test::same_bytes;
 
@@ -81,9 +83,7 @@ TEST_P(Service, WritesStayInTheCacheUntilTheyAreFlushed) {
     ASSERT_EQ(files.pwrite(file, data.data(), data.size(), 0), 10'000);
     EXPECT_EQ(read_file(path), "");
     files.use(Placement::compute);
-    std::string got(10'000, '\0');
-    EXPECT_EQ(files.pread(file, got.data(), got.size(), 0), 10'000);
-    EXPECT_TRUE(same_bytes(got, data)) << "of the same cache";
+    EXPECT_TRUE(same_bytes(read_at(files, file, 10'000, 0), data)) << "of the same cache";
     files.use(Placement::service);
     ASSERT_EQ(files.flush(file), 0);
     EXPECT_TRUE(same_bytes(read_file(path), data));
@@ -148,9 +148,7 @@ TEST_P(Service, AppendsGoToTheEnd) {
   on_file(path, O_RDWR | O_APPEND, [&](Files& files, int file) {
     EXPECT_EQ(files.write(file, "new", 3), 3);
     EXPECT_EQ(files.pwrite(file, "est", 3, 0), 3);
-    char got[20];
-    EXPECT_EQ(files.pread(file, got, 20, 0), 9);
-    EXPECT_EQ(std::string(got, 9), "oldnewest");
+    EXPECT_EQ(read_at(files, file, 20, 0), "oldnewest");
   });
 }
 
@@ -220,11 +218,7 @@ TEST_P(Service, RequestsAreValidated) {
   device::Requester requester(runtime->context(), 0);
   const auto result = [&](Opcode opcode, std::uint64_t buffer, std::uint64_t length,
                           std::int64_t offset = 0) {
-    Request request{};
-    request.opcode = opcode;
-    request.file = file;
-    request.buffer = buffer;
-    request.length = length;
+    Request request = test::request_of(opcode, file, buffer, length);
     request.offset = offset;
     std::int64_t got = 0;
     test::within_patience("a request",
@@ -279,32 +273,19 @@ TEST_P(Service, LanesOfAGroupAllGetTheResult) {
 // More callers than pages: every call has to evict, write back and wait for others.
 TEST_P(Service, ManyThreadsOnFewPages) {
   make(4, 6);
-  constexpr std::size_t stripe = 3000;
-  constexpr std::size_t stripes = 16;
-  test::write_file(path, std::string(4 * stripe * stripes, '\0'));
-  std::atomic<int> wrong{0};
-  on_all([&](DeviceThread& self) {
-    const int file = self.files.open(path.c_str(), O_RDWR);
-    test::Random random(self.index + 1);
-    std::string model(stripe * stripes, '\0');
-    char* memory = arena.as<char>() + self.index * 4096;
-    for (std::uint64_t i = 0; i < test::scaled(3000) && wrong == 0; ++i) {
-      self.files.use(random.one_in(4) ? Placement::compute : Placement::service);
-      const std::size_t index = random.below(stripes);
-      const auto at = static_cast<std::int64_t>((index * 4 + self.index) * stripe);
-      if (random.one_in(2)) {
-        const std::string fresh = pattern(stripe, random.bits());
-        std::memcpy(memory, fresh.data(), stripe);
-        model.replace(index * stripe, stripe, fresh);
-        if (self.files.pwrite(file, memory, stripe, at) != stripe) ++wrong;
-      } else {
-        if (self.files.pread(file, memory, stripe, at) != stripe) ++wrong;
-        if (std::memcmp(memory, model.data() + index * stripe, stripe) != 0) ++wrong;
-      }
-    }
-    if (self.files.close(file) != 0) ++wrong;
-  });
-  EXPECT_EQ(wrong, 0);
+  const test::OwnStripes stripes{
+      3000,
+      16,
+      test::scaled(3000),
+      test::Random().bits(),
+      {Placement::service, Placement::service, Placement::service, Placement::compute}};
+  EXPECT_EQ(test::write_in_stripes(path, stripes, 4, &runtime->context(), arena.as<unsigned char>(),
+                                   [&](const auto& program) {
+                                     on_all([&](DeviceThread& self) {
+                                       program(self.files, device::ThreadGroup{}, self.index);
+                                     });
+                                   }),
+            "");
   EXPECT_GT(served(), 0U);
 }
 
@@ -377,13 +358,19 @@ TEST(ServiceOptions, CrossoversAreTakenOver) {
   EXPECT_EQ(runtime.info().crossovers.host_write_bytes_min, 3U);
 }
 
-// A program's view of `automatic`: data read at random often enough ends up in the cache.
-TEST(Automatic, ReadsPastTheCacheUntilAPageIsWorthItsPlace) {
+class Automatic : public testing::Test {
+ protected:
+  Automatic() {
+    options.device_threads = 1;
+    options.cache_bytes = 16 * 65'536;
+    options.placement = Placement::automatic;
+  }
   RuntimeOptions options;
-  options.device_threads = 1;
-  options.cache_bytes = 16 * 65'536;
-  options.placement = Placement::automatic;
-  test::ScratchDirectory directory;
+  const test::ScratchDirectory directory;
+};
+
+// A program's view: data read at random often enough ends up in the cache.
+TEST_F(Automatic, ReadsPastTheCacheUntilAPageIsWorthItsPlace) {
   const std::string data = pattern(300'000, 4);
   test::write_file(directory / "f", data);
   Runtime runtime(options);
@@ -416,12 +403,7 @@ TEST(Automatic, ReadsPastTheCacheUntilAPageIsWorthItsPlace) {
 }
 
 // A program that evicts a file after each pass always reads it past the cache.
-TEST(Automatic, AnEvictionBeginsTheCountAnew) {
-  RuntimeOptions options;
-  options.device_threads = 1;
-  options.cache_bytes = 16 * 65'536;
-  options.placement = Placement::automatic;
-  test::ScratchDirectory directory;
+TEST_F(Automatic, AnEvictionBeginsTheCountAnew) {
   // More pages than the table of counts has entries, and fewer.
   for (const std::uint64_t bytes : {std::uint64_t{8} << 20, std::uint64_t{1} << 20}) {
     const std::string path = directory / std::to_string(bytes);
@@ -450,19 +432,45 @@ TEST(Automatic, AnEvictionBeginsTheCountAnew) {
 
 // ---- the end of the serving side
 
-// A service whose core never existed, as its loop state says.
-TEST(EndedService, CallersLearnItFromThePhase) {
-  device::Geometry geometry = test::small_geometry(1, 1);
-  geometry.services = 1;
-  for (const auto phase : {device::LoopPhase::dead, device::LoopPhase::stopped}) {
-    test::TestArena arena(geometry, 4096);
-    device::Requester requester(arena.context(), 0);
-    Request request{};
-    request.opcode = Opcode::cached_read;
+// Two groups and a service that does not run, unless a test lets it.
+class OneService : public testing::Test {
+ protected:
+  OneService() { make(); }
+  void make() {
+    geometry.services = 1;
+    arena = std::make_unique<test::TestArena>(geometry, 4096);
+  }
+  const device::ArenaView& view() const { return arena->view(); }
+  // A request that has been submitted.
+  device::Ticket submit(device::Requester& requester, Request request, Target target) const {
     device::Ticket ticket;
-    ASSERT_EQ(requester.prepare(request, ticket, 0, Target::service), 0);
-    ASSERT_EQ(requester.submit(&request, 1), 0);
-    arena.view().loop_state(1).phase = phase;
+    EXPECT_EQ(requester.prepare(request, ticket, 0, target), 0);
+    EXPECT_EQ(request.cell, ticket.cell);
+    EXPECT_EQ(requester.submit(&request, 1), 0);
+    return ticket;
+  }
+  // From its beginning to its end, which has been asked for.
+  void run_to_its_end() const {
+    device::stop_service(arena->context(), 0);
+    test::within_patience("the end of a service", [&] {
+      device::ServiceLoop(arena->context(), device::ThreadGroup{}, 0, 1).run();
+    });
+  }
+
+  device::Geometry geometry = test::small_geometry(1, 2);
+  std::unique_ptr<test::TestArena> arena;
+};
+using EndedService = OneService;
+using CellsOfServices = OneService;
+
+// A service whose core never existed, as its loop state says.
+TEST_F(EndedService, CallersLearnItFromThePhase) {
+  for (const auto phase : {device::LoopPhase::dead, device::LoopPhase::stopped}) {
+    make();
+    device::Requester requester(arena->context(), 0);
+    Request request = test::request_of(Opcode::cached_read);
+    const device::Ticket ticket = submit(requester, request, Target::service);
+    view().loop_state(1).phase = phase;
     const int wanted = phase == device::LoopPhase::dead ? -EIO : -ESHUTDOWN;
     test::within_patience("a call of an ended service",
                           [&] { EXPECT_EQ(requester.wait(ticket).result, wanted); });
@@ -471,134 +479,101 @@ TEST(EndedService, CallersLearnItFromThePhase) {
 }
 
 // A group's cells are two each, the server's and the services', with separate numbers.
-TEST(CellsOfServices, AreTheDevicesOwn) {
-  device::Geometry geometry = test::small_geometry(1, 2);
-  geometry.services = 1;
-  test::TestArena arena(geometry, 4096);
-  const device::ArenaView& view = arena.view();
-  device::Requester requester(arena.context(), 1);
+TEST_F(CellsOfServices, AreTheDevicesOwn) {
+  device::Requester requester(arena->context(), 1);
   const std::uint32_t first = geometry.cells_per_group;
   const auto call = [&](Target target, std::uint32_t cell, std::uint32_t sequence) {
-    Request request{};
-    device::Ticket ticket;
-    ASSERT_EQ(requester.prepare(request, ticket, 0, target), 0);
+    const device::Ticket ticket = submit(requester, Request{}, target);
     EXPECT_EQ(ticket.cell, cell);
     EXPECT_EQ(ticket.sequence, sequence);
-    EXPECT_EQ(request.cell, cell);
-    ASSERT_EQ(requester.submit(&request, 1), 0);
     EXPECT_FALSE(requester.done(ticket));
-    device::answer(view.cell(cell), sequence, 70 + sequence, 0);
+    device::answer(view().cell(cell), sequence, 70 + sequence, 0);
     EXPECT_EQ(requester.wait(ticket).result, 70 + sequence);
   };
   call(Target::server, first, 1);
   call(Target::server, first, 2);
-  call(Target::service, view.cell_count() + first, 1);
-  call(Target::service, view.cell_count() + first, 2);
+  call(Target::service, view().cell_count() + first, 1);
+  call(Target::service, view().cell_count() + first, 2);
   call(Target::server, first, 3);
-  EXPECT_EQ(view.ring(0).tickets->tail, 3U);
-  EXPECT_EQ(view.ring(1).tickets->tail, 2U);
+  EXPECT_EQ(view().ring(0).tickets->tail, 3U);
+  EXPECT_EQ(view().ring(1).tickets->tail, 2U);
 }
 
-TEST(CellsOfServices, AreTheOnlyOnesThatAServiceAnswersIn) {
-  device::Geometry geometry = test::small_geometry(1, 2);
-  geometry.services = 1;
-  test::TestArena arena(geometry, 4096);
-  const device::ArenaView& view = arena.view();
-  const std::uint32_t cells = view.cell_count();
+TEST_F(CellsOfServices, AreTheOnlyOnesThatAServiceAnswersIn) {
+  const std::uint32_t cells = view().cell_count();
   const std::uint32_t own = geometry.groups * geometry.cells_per_group;
-  const device::RequestRing ring = view.ring(1);
+  const device::RequestRing ring = view().ring(1);
   for (const std::uint32_t cell : {0U, cells - 1, cells + own, ~0U, cells}) {
-    Request request{};
-    request.opcode = Opcode::cached_read;
+    Request request = test::request_of(Opcode::cached_read);
     request.cell = cell;
     request.sequence = 5;
-    std::uint64_t ticket = 0;
-    ASSERT_TRUE(ring.try_claim(1, ticket));
-    ring.publish(ticket, &request, 1);
+    ring.publish(test::claim(ring), &request, 1);
   }
-  device::stop_service(arena.context(), 0);
-  test::within_patience("the end of a service", [&] {
-    device::ServiceLoop(arena.context(), device::ThreadGroup{}, 0, 1).run();
-  });
+  run_to_its_end();
   for (std::uint32_t cell = 0; cell < cells + own; ++cell)
-    EXPECT_EQ(view.cell(cell).sequence, cell == cells ? 5U : 0U) << cell;
+    EXPECT_EQ(view().cell(cell).sequence, cell == cells ? 5U : 0U) << cell;
 }
 
-TEST(EndedService, AnswersWhatWasClaimedWhileItRan) {
-  device::Geometry geometry = test::small_geometry(1, 2);
-  geometry.services = 1;
-  test::TestArena arena(geometry, 4096);
-  device::Requester requester(arena.context(), 0);
+TEST_F(EndedService, AnswersWhatWasClaimedWhileItRan) {
+  device::Requester requester(arena->context(), 0);
   std::vector<device::Ticket> tickets(10);
-  for (device::Ticket& ticket : tickets) {
-    Request request{};
-    request.opcode = Opcode::cached_read;
-    request.buffer = arena.view().layout.heap;
-    ASSERT_EQ(requester.prepare(request, ticket, 0, Target::service), 0);
-    ASSERT_EQ(requester.submit(&request, 1), 0);
-  }
-  device::stop_service(arena.context(), 0);
-  test::within_patience("the end of a service", [&] {
-    device::ServiceLoop(arena.context(), device::ThreadGroup{}, 0, 1).run();
+  for (device::Ticket& ticket : tickets)
+    ticket = submit(requester, test::request_of(Opcode::cached_read, 0, view().layout.heap),
+                    Target::service);
+  run_to_its_end();
+  test::within_patience("answers of an ended service", [&] {
     for (const device::Ticket& ticket : tickets)
       EXPECT_EQ(requester.wait(ticket).result, -ESHUTDOWN);
   });
-  EXPECT_EQ(arena.view().loop_state(1).phase, device::LoopPhase::stopped);
+  EXPECT_EQ(view().loop_state(1).phase, device::LoopPhase::stopped);
 }
 
 // A loop stopped by a fault at any point of a call it executes, or of requests it serves meanwhile.
 class DyingService : public testing::TestWithParam<server::LoopPoint> {
  protected:
-  static constexpr std::uint32_t frames = 8;
   static constexpr std::uint32_t executor_group = 3;
 
-  DyingService() : arena(geometry(), heap_bytes()) {
-    device::Context& context = arena.context();
-    context.cache.layout = cache_layout();
-    context.cache.base = arena.heap();
-    device::cache::prepare(context.cache);
+  DyingService() {
+    device::Context& context = rig.arena.context();
+    behind_cache = rig.add_cache({4096, 8, 16, executor_group + 1, 4});
     context.placement = Placement::service;
     services = std::make_unique<LoopServices>(context, executor_group);
-    server::ServerOptions options;
-    options.inject = injection.hook();
-    options.execute = [this](std::uint32_t loop, const Request& request, server::Pump& pump) {
-      return services->execute(loop, request, pump);
-    };
-    server = std::make_unique<server::Server>(arena.view(), *storage, std::move(options));
   }
   ~DyingService() override {
-    test::within_patience("destruction of the server", [this] { server.reset(); });
+    test::within_patience("destruction of the server", [this] { rig.server.reset(); });
   }
-  static device::Geometry geometry() { return test::small_geometry(1, executor_group + 1); }
-  static device::cache::CacheLayout cache_layout() {
-    return device::cache::lay_out({4096, frames, 16, executor_group + 1, 4});
+  server::ServerOptions options() {
+    server::ServerOptions made;
+    made.inject = injection.hook();
+    made.execute = [this](std::uint32_t loop, const Request& request, server::Pump& pump) {
+      return services->execute(loop, request, pump);
+    };
+    return made;
   }
-  static std::uint64_t heap_bytes() { return cache_layout().bytes + 3 * 16'384; }
-  char* memory(std::uint32_t group) {
-    return reinterpret_cast<char*>(arena.heap() + cache_layout().bytes + group * 16'384);
+  char* memory(std::uint32_t group) const {
+    return reinterpret_cast<char*>(behind_cache + group * 16'384);
   }
-  test::Calls calls(std::uint32_t group) { return {arena.context(), device::ThreadGroup{}, group}; }
 
   test::ScratchDirectory directory;
   const std::string path = directory / "f";
-  test::TestArena arena;
   test::Injection injection;
-  std::unique_ptr<storage::Storage> storage = storage::make_posix(storage::Engine::automatic);
+  test::ServerRig rig{test::small_geometry(1, executor_group + 1),
+                      storage::make_posix(storage::Engine::automatic), options()};
+  unsigned char* behind_cache = nullptr;
   std::unique_ptr<LoopServices> services;
-  std::unique_ptr<server::Server> server;
 };
 
 TEST_P(DyingService, NobodyHangs) {
   test::write_file(path, pattern(32'768, 1));
-  auto first = calls(0);
+  auto first = rig.calls(0);
   const int file = first.open(path.c_str(), O_RDWR);
   ASSERT_GT(file, 0);
   ASSERT_EQ(first.pread(file, memory(0), 4096, 0), 4096) << "as long as the loop lives";
   injection.arm(test::Injection::Action::stop, 0, GetParam());
-  std::vector<std::thread> others;
+  std::vector<std::jthread> others;
   for (std::uint32_t group = 1; group < executor_group; ++group) {
     others.emplace_back([&, group] {
-      auto mine = calls(group);
+      auto mine = rig.calls(group);
       mine.use(group == 1 ? Placement::compute : Placement::service);
       // Among them pages that the dying loop is about to fill.
       for (int i = 0; i < 20; ++i)
@@ -608,8 +583,7 @@ TEST_P(DyingService, NobodyHangs) {
   test::within_patience("calls of a dying loop", [&] {
     for (int i = 0; i < 20; ++i)
       first.pread(file, memory(0), 8192, i % 4 * 8192);
-    for (std::thread& other : others)
-      other.join();
+    others.clear();
     first.pread(file, memory(0), 4096, 0);
     EXPECT_EQ(first.ping(), -EIO);
     // Frames it was about to fill become free.
@@ -621,7 +595,7 @@ TEST_P(DyingService, NobodyHangs) {
       EXPECT_TRUE(same_bytes({memory(0), 4096}, pattern(32'768, 1).substr(at, 4096)));
     }
   });
-  EXPECT_EQ(arena.view().loop_state(0).phase, device::LoopPhase::dead);
+  EXPECT_EQ(rig.phase(0), device::LoopPhase::dead);
 }
 
 INSTANTIATE_TEST_SUITE_P(Points, DyingService,
