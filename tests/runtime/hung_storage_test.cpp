@@ -1,9 +1,8 @@
-// Threads on two storages, one of which hangs again and again: calls on the other's files continue,
-// whatever the hung file has dirty, in flight or half open, and nothing is lost.
+// File calls with a page cache while the storage of one file, or one of two storages, hangs, and
+// beside calls of others that change the file: unrelated calls do not wait.
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "support/depth.hpp"
+#include "support/failing_storage.hpp"
 #include "support/files.hpp"
 #include "support/server_rig.hpp"
 #include "support/two_storages.hpp"
@@ -21,14 +21,257 @@ namespace ferry::hung_storage_test {
 namespace {
 
 using device::Placement;
+using test::eventually;
+using test::FailingStorage;
+using test::pattern;
 using test::Random;
+using test::read_at;
+using test::same_bytes;
+using test::within_patience;
 
 constexpr std::uint32_t page = 4096;
+constexpr std::uint32_t groups = 4;
+constexpr std::uint32_t files_max = 16;
+constexpr std::uint32_t flights = 8;
+
+class HungFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto failing = std::make_unique<FailingStorage>(random.fork());
+    storage = failing.get();
+    device::Geometry geometry = test::small_geometry(1, groups);
+    geometry.shared_cells = flights;
+    rig = std::make_unique<test::ServerRig>(geometry, std::move(failing));
+    const unsigned char* end = rig->add_cache({page, 64, files_max, groups, flights});
+    ASSERT_LE(end, rig->heap() + test::ServerRig::heap_bytes);
+  }
+  void TearDown() override {
+    storage->let_go();
+    rig.reset();
+  }
+  device::cache::View& cache() const { return rig->arena.context().cache; }
+  test::Calls calls(std::uint32_t group, Placement placement = Placement::compute) {
+    return rig->calls(group, placement);
+  }
+  // Whether the cache has released the handle.
+  bool is_detached(int file) const {
+    std::int32_t& handle = cache().open_file(file).handle;
+    return device::DeviceRef<std::int32_t>(handle).load(device::acquire) != file;
+  }
+  // A file of four pages, whose storage hangs, and its close by another group, which waits for it.
+  std::thread close_a_hung_file(test::Calls& files) {
+    storage->set_contents("hung", data);
+    const int hung = files.open("hung", O_RDONLY);
+    storage->hang("hung");
+    EXPECT_EQ(files.prefetch(hung, 0, page), 0);
+    std::thread closer([this, hung] { EXPECT_EQ(calls(1).close(hung), 0); });
+    EXPECT_TRUE(eventually([&] { return is_detached(hung); }));
+    return closer;
+  }
+  // Once it does not hang any more; closes it.
+  void expect_data(test::Calls& files, int hung) const {
+    EXPECT_TRUE(same_bytes(read_at(files, hung, data.size(), 0), data));
+    EXPECT_EQ(files.close(hung), 0);
+  }
+  // Calls of a program on an unrelated file.
+  void use_another_file(test::Calls& files, const std::string& name) {
+    within_patience("calls on another file than the one that hangs", [&] {
+      const int file = files.open(name.c_str(), O_RDWR | O_CREAT);
+      ASSERT_GT(file, 0);
+      EXPECT_EQ(files.pwrite(file, data.data(), data.size(), 0), 4 * page);
+      EXPECT_TRUE(same_bytes(read_at(files, file, data.size(), 0), data));
+      device::FileStatus status{};
+      EXPECT_EQ(files.fstat(file, &status), 0);
+      EXPECT_EQ(status.size_bytes, data.size());
+      EXPECT_EQ(files.fsync(file), 0);
+      EXPECT_EQ(files.close(file), 0);
+      EXPECT_TRUE(same_bytes(storage->contents(name), data));
+    });
+  }
+
+  const std::string data = pattern(4 * page, 1);
+  Random random;
+  FailingStorage* storage = nullptr;
+  std::unique_ptr<test::ServerRig> rig;
+};
+
+TEST_F(HungFileTest, ACloseThatHangsKeepsOnlyItsOwnFileWaiting) {
+  auto files = calls(0);
+  std::thread closer = close_a_hung_file(files);
+  use_another_file(files, "other");
+  // The file itself exists when it is closed.
+  std::atomic<bool> opened{false};
+  std::thread opener([&] {
+    auto mine = calls(2);
+    const int again = mine.open("hung", O_RDONLY);
+    opened = true;
+    expect_data(mine, again);
+  });
+  use_another_file(files, "one more");
+  EXPECT_FALSE(opened);
+  storage->let_go();
+  within_patience("the file that hung", [&] {
+    closer.join();
+    opener.join();
+  });
+}
+
+// Records are reused for other files although their reads never ended.
+TEST_F(HungFileTest, PagesOfAClosedFileAreForgottenWithoutWaiting) {
+  storage->version = 1;  // so that pages are kept
+  auto files = calls(0);
+  std::thread closer = close_a_hung_file(files);
+  for (std::uint32_t i = 0; i < 2 * files_max; ++i)
+    use_another_file(files, "other " + std::to_string(i));
+  storage->let_go();
+  within_patience("the file that hung", [&] {
+    closer.join();
+    expect_data(files, files.open("hung", O_RDONLY));
+  });
+}
+
+// A hung storage's transfers leave frames and records for others.
+class HungStorageTest : public HungFileTest {
+ protected:
+  void SetUp() override {
+    HungFileTest::SetUp();
+    storage->set_contents("hung", pattern(200 * page, 1));
+    storage->put_on_device("hung", 2);
+    cold = pattern(150 * page, 3);
+    storage->set_contents("cold", cold);
+    auto files = calls(0);
+    hung = files.open("hung", O_RDWR);
+    ASSERT_GT(hung, 0);
+    storage->hang("hung");
+  }
+  void TearDown() override {
+    storage->let_go();
+    within_patience("the file that hung", [&] { EXPECT_EQ(calls(0).close(hung), 0); });
+    HungFileTest::TearDown();
+  }
+  // More than fits into the cache, both ways.
+  void use_others() {
+    use_another_file(*std::make_unique<test::Calls>(calls(1)), "other");
+    within_patience("much work on files of another storage than the one that hangs", [&] {
+      auto files = calls(1);
+      const int reader = files.open("cold", O_RDONLY);
+      const int writer = files.open("written", O_RDWR | O_CREAT);
+      for (std::size_t at = 0; at < cold.size(); at += page) {
+        const std::string got = read_at(files, reader, page, static_cast<std::int64_t>(at));
+        EXPECT_TRUE(same_bytes(got, cold.substr(at, page)));
+        EXPECT_EQ(files.pwrite(writer, got.data(), page, static_cast<std::int64_t>(at)), page);
+      }
+      EXPECT_EQ(files.fsync(writer), 0);
+      EXPECT_TRUE(same_bytes(storage->contents("written"), cold));
+      EXPECT_EQ(files.close(writer), 0);
+      EXPECT_EQ(files.close(reader), 0);
+    });
+  }
+
+  std::string cold;
+  int hung = -1;
+};
+
+TEST_F(HungStorageTest, ItsReadaheadLeavesOthersTheirShare) {
+  auto files = calls(0);
+  ASSERT_EQ(files.prefetch(hung, 0, 100 * page), 0);
+  ASSERT_EQ(files.prefetch(hung, 100 * page, 100 * page), 0);
+  ASSERT_TRUE(eventually([&] { return storage->held > 0; }));
+  EXPECT_LT(cache().shared().flights, flights);
+  EXPECT_LE(cache().shared().flying_pages, cache().layout.dirty_high);
+  use_others();
+}
+
+TEST_F(HungStorageTest, ItsWritersWaitAndOthersDoNot) {
+  std::atomic<std::size_t> written{0};
+  std::thread writer([&] {
+    auto files = calls(0);
+    for (std::int64_t i = 0; i < 200; ++i) {
+      EXPECT_EQ(files.pwrite(hung, data.data(), page, i * page), page);
+      ++written;
+    }
+  });
+  // It has reached its limit of the cache, and waits.
+  const auto dirty = [&] {
+    return device::DeviceRef<std::uint64_t>(cache().shared().dirty_pages).load(device::relaxed);
+  };
+  EXPECT_TRUE(eventually([&] { return dirty() > cache().layout.dirty_high; }));
+  use_others();
+  EXPECT_LT(written, 60U);
+  storage->let_go();
+  within_patience("the writer of the file that hung", [&] { writer.join(); });
+}
+
+// Appends only change the end, so a read there needs one request beside as many of them as are
+// remembered. With one more it counts as outdated; the reader retries at most this often, because
+// no append begins during its turn.
+TEST_F(HungFileTest, AppendsOutdateNothingBeforeTheEnd) {
+  using device::cache::Inode;
+  using device::cache::tries_before_turn;
+  cache().switches.readahead = false;
+  constexpr std::size_t pages = 40;
+  std::string log = pattern(pages * page + 100, 1);
+  storage->set_contents("log", log);
+  auto files = calls(0);
+  auto others = calls(1);
+  const int reader = files.open("log", O_RDONLY);
+  const int writer = others.open("log", O_WRONLY | O_APPEND);
+  std::uint64_t lines = 0;
+  const auto append = [&](std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::string line = pattern(60, ++lines);
+      EXPECT_EQ(others.write(writer, line.data(), line.size()), 60);
+      log += line;
+    }
+  };
+  // How many requests a read of this page takes with this many appends during each of the first.
+  const auto requests_beside = [&](std::size_t at, std::uint32_t appends, std::uint32_t first) {
+    storage->hang_reads("log");
+    const std::uint64_t before = storage->reads;
+    const std::string expected = log.substr(at * page, page);
+    std::atomic<bool> done{false};
+    std::thread thread([&] {
+      EXPECT_TRUE(
+          same_bytes(read_at(files, reader, page, static_cast<std::int64_t>(at) * page), expected));
+      done = true;
+    });
+    std::uint64_t requests = 0;
+    within_patience("a read beside appends", [&] {
+      for (;;) {
+        while (!done && storage->reads == before + requests)
+          std::this_thread::yield();
+        if (done) break;
+        if (requests++ < first) append(appends);
+        storage->let_a_read_go();
+      }
+      thread.join();
+    });
+    storage->let_go();
+    return requests;
+  };
+  std::size_t at = 0;
+  for (std::uint32_t appends = 0; appends < Inode::outside_kept; ++appends)
+    EXPECT_EQ(requests_beside(at++, appends, 100), 1U) << appends << " appends";
+  for (std::uint32_t first = 1; first <= tries_before_turn; ++first)
+    EXPECT_EQ(requests_beside(at++, Inode::outside_kept, first), first + 1);
+  // The page that they do change.
+  const std::string end = read_at(files, reader, page, pages * page);
+  EXPECT_TRUE(same_bytes(end, log.substr(pages * page, page)));
+  EXPECT_TRUE(same_bytes(read_at(files, reader, log.size(), 0), log));
+  EXPECT_EQ(others.close(writer), 0);
+  EXPECT_EQ(files.close(reader), 0);
+  EXPECT_TRUE(same_bytes(storage->contents("log"), log));
+}
+
+// ---- a storage beside another
+
 constexpr std::uint32_t on_hung = 2;     // threads that work on the storage that hangs
 constexpr std::uint32_t on_healthy = 2;  // and on the other
 constexpr std::uint32_t threads = on_hung + on_healthy;
 constexpr std::uint64_t file_bytes = 40 * page;
 
+// Threads on two storages, one of which hangs again and again: calls on the other's files continue,
+// whatever the hung file has dirty, in flight or half open, and nothing is lost.
 class HungStorage : public testing::Test {
  protected:
   void make(std::uint32_t pages) {
@@ -79,7 +322,7 @@ class HungStorage : public testing::Test {
     }
     if (files.close(file) != 0) wrong = __LINE__;
     const std::string there = index < on_hung ? failing->contents(path) : test::read_file(path);
-    if (const auto same = test::same_bytes(there, model); !same) {
+    if (const auto same = same_bytes(there, model); !same) {
       wrong = __LINE__;
       ADD_FAILURE() << path << ": " << same.message();
     }
@@ -91,7 +334,7 @@ class HungStorage : public testing::Test {
     for (std::uint32_t i = on_hung; i < threads; ++i)
       before[i] = calls[i];
     for (std::uint32_t i = on_hung; i < threads && wrong == 0; ++i) {
-      EXPECT_TRUE(test::eventually([&] { return calls[i] >= before[i] + more || wrong != 0; }))
+      EXPECT_TRUE(eventually([&] { return calls[i] >= before[i] + more || wrong != 0; }))
           << "calls on a healthy storage wait for one that hangs";
     }
     failing->all_hang = false;
@@ -99,7 +342,7 @@ class HungStorage : public testing::Test {
 
   Random random;
   const test::ScratchDirectory directory;
-  test::FailingStorage* failing = nullptr;
+  FailingStorage* failing = nullptr;
   std::unique_ptr<test::ServerRig> rig;
   std::array<std::atomic<std::uint64_t>, threads> calls{};
   std::atomic<bool> ended{false};
@@ -112,8 +355,8 @@ TEST_F(HungStorage, HarmsCallsOnItsOwnFilesOnly) {
     ended = false;
     for (auto& count : calls)
       count = 0;
-    test::within_patience("threads beside a storage that hangs", [&] {
-      std::vector<std::thread> workers;
+    within_patience("threads beside a storage that hangs", [&] {
+      std::vector<std::jthread> workers;
       for (std::uint32_t i = 0; i < threads; ++i)
         workers.emplace_back(
             [=, this, fork = random.fork()]() mutable { work(i, std::move(fork)); });
@@ -121,13 +364,10 @@ TEST_F(HungStorage, HarmsCallsOnItsOwnFilesOnly) {
       for (std::uint64_t i = 0; i < rounds && !HasFailure() && wrong == 0; ++i) {
         // The hung files run in between, so that each time something else is in flight.
         const std::uint64_t so_far = calls[0];
-        if (!test::eventually([&] { return calls[0] > so_far + 20 || wrong != 0; }))
-          wrong = __LINE__;
+        if (!eventually([&] { return calls[0] > so_far + 20 || wrong != 0; })) wrong = __LINE__;
         hang_for(300);
       }
       ended = true;
-      for (std::thread& worker : workers)
-        worker.join();
     });
     EXPECT_EQ(wrong, 0);
     if (HasFailure()) return;
