@@ -15,7 +15,6 @@ namespace ferry {
 namespace {
 
 using device::Context;
-using device::WarpGroup;
 
 constexpr std::uint64_t bytes = 5000;
 

@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <memory>
 #include <string>
 
 #include <fcntl.h>
@@ -15,12 +14,14 @@
 #include "support/error_of.hpp"
 #include "support/files.hpp"
 #include "support/runtimes.hpp"
+#include "support/server_rig.hpp"
 
 namespace ferry {
 namespace {
 
 using device::Placement;
 using test::pattern;
+using test::read_at;
 using test::read_file;
 using test::same_bytes;
 
@@ -59,12 +60,9 @@ TEST_F(Compute, WritesReachTheFileOnFlushAndOnClose) {
 TEST_F(Compute, ASecondReadAsksTheServerNothing) {
   test::write_file(path, data);
   on_file(path, O_RDONLY, [&](Files& files, int file) {
-    std::string got(10'000, '\0');
-    ASSERT_EQ(files.pread(file, got.data(), got.size(), 0), 10'000);
+    ASSERT_EQ(read_at(files, file, 10'000, 0).size(), 10'000U);
     const RuntimeStatistics before = runtime->statistics();
-    got.assign(10'000, '\0');
-    ASSERT_EQ(files.pread(file, got.data(), got.size(), 0), 10'000);
-    EXPECT_TRUE(same_bytes(got, data));
+    EXPECT_TRUE(same_bytes(read_at(files, file, 10'000, 0), data));
     EXPECT_EQ(runtime->statistics().calls, before.calls);
     EXPECT_EQ(runtime->statistics().cache.hits, before.cache.hits + 3);
   });
@@ -97,11 +95,8 @@ TEST_F(Compute, ASecondShutdownWritesWhatTheFirstCouldNot) {
 TEST_F(Compute, TheNextOpenSeesWhatOthersDidMeanwhile) {
   test::write_file(path, data);
   const auto look = [&] {
-    std::string got(20'000, '\0');
-    on_file(path, O_RDONLY, [&](Files& files, int file) {
-      const std::int64_t bytes = files.pread(file, got.data(), got.size(), 0);
-      got.resize(static_cast<std::size_t>(bytes));
-    });
+    std::string got;
+    on_file(path, O_RDONLY, [&](Files& files, int file) { got = read_at(files, file, 20'000, 0); });
     return got;
   };
   EXPECT_TRUE(same_bytes(look(), data));
@@ -142,9 +137,7 @@ TEST_F(Compute, PrefetchBringsARangeAndSaysWhatIsWrong) {
   on_device([&](Files& files) {
     const int file = files.open(path.c_str(), O_RDONLY);
     EXPECT_EQ(files.prefetch(file, 0, 100'000), 0);
-    std::string got(100'000, '\0');
-    ASSERT_EQ(files.pread(file, got.data(), got.size(), 0), 100'000);
-    EXPECT_TRUE(same_bytes(got, pattern(100'000, 1)));
+    EXPECT_TRUE(same_bytes(read_at(files, file, 100'000, 0), pattern(100'000, 1)));
     EXPECT_EQ(runtime->statistics().cache.misses, 0U);
     EXPECT_EQ(runtime->statistics().cache.readahead_used, 25U);
     EXPECT_EQ(files.prefetch(file, -1, 1), -EINVAL);

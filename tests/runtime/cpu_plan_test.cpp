@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <numeric>
-#include <string>
 
 #include <gtest/gtest.h>
 

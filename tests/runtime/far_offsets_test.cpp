@@ -29,12 +29,6 @@ constexpr std::int64_t offset_max = 0x7fffffffffffffff;
 // An in-memory file of any length.
 class SparseFile {
  public:
-  SparseFile() : fd_(memfd_create("ferry-test", MFD_CLOEXEC)) {}
-  ~SparseFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  SparseFile(const SparseFile&) = delete;
-  SparseFile& operator=(const SparseFile&) = delete;
   std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
   bool is_there() const { return fd_ >= 0; }
   std::string contents(std::size_t bytes, std::int64_t offset) const {
@@ -49,7 +43,7 @@ class SparseFile {
   }
 
  private:
-  int fd_;
+  const test::Descriptor fd_{memfd_create("ferry-test", MFD_CLOEXEC)};
 };
 
 class FarOffsetsTest : public testing::TestWithParam<Placement> {
@@ -167,14 +161,8 @@ TEST_P(FarOffsetsTest, NoPageShowsWhatLiesBehindTheLastOne) {
 }
 
 std::string name_of(const testing::TestParamInfo<Placement>& info) {
-  switch (info.param) {
-    case Placement::host:
-      return "host";
-    case Placement::compute:
-      return "compute";
-    default:
-      return "automatic";
-  }
+  const char* names[] = {"host", "compute", "service", "automatic"};
+  return names[static_cast<int>(info.param)];
 }
 INSTANTIATE_TEST_SUITE_P(Placements, FarOffsetsTest,
                          testing::Values(Placement::host, Placement::compute, Placement::automatic),

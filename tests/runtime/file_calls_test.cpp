@@ -5,8 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +21,7 @@
 #include "support/depth.hpp"
 #include "support/files.hpp"
 #include "support/runtimes.hpp"
+#include "support/server_rig.hpp"
 
 namespace ferry::file_calls_test {
 namespace {
@@ -33,12 +32,21 @@ using device::Pending;
 using test::Descriptor;
 using test::pattern;
 using test::plain;
+using test::read_at;
 using test::read_file;
 using test::same_bytes;
 using test::write_file;
 
 constexpr std::int64_t gib = std::int64_t{1} << 30;
 constexpr auto offset_max = std::numeric_limits<std::int64_t>::max();
+
+// Each once.
+std::set<std::string> records_of(const std::string& all, std::size_t bytes) {
+  std::set<std::string> found;
+  for (std::size_t at = 0; at < all.size(); at += bytes)
+    found.insert(all.substr(at, bytes));
+  return found;
+}
 
 class FileCallsTest : public test::OnRuntime {
  protected:
@@ -114,12 +122,9 @@ TEST_P(FileCallsTest, FilesWithoutANameAreOpenedAsByTheSystemCall) {
         const int file = files.open(folder.c_str(), flags, 0600);
         EXPECT_EQ(std::min(file, 1), expected) << what;
         if (file <= 0) return;
-        std::string got(data.size(), '?');
-        const auto bytes = static_cast<std::int64_t>(data.size());
-        EXPECT_EQ(files.pwrite(file, data.data(), data.size(), 0), bytes) << what;
+        EXPECT_EQ(files.pwrite(file, data.data(), data.size(), 0), std::ssize(data)) << what;
         if ((more & O_ACCMODE) == O_RDWR) {
-          EXPECT_EQ(files.pread(file, got.data(), got.size(), 0), bytes) << what;
-          EXPECT_TRUE(same_bytes(got, data)) << what;
+          EXPECT_TRUE(same_bytes(read_at(files, file, data.size(), 0), data)) << what;
         }
         EXPECT_EQ(files.fsync(file), 0) << what;
         device::FileStatus status{};
@@ -448,7 +453,6 @@ TEST_P(FileCallsTest, ReachesBeyondFourGiB) {
   on_file(ours, O_RDWR, [&](Files& files, int file) {
     for (const std::int64_t offset : {4 * gib - 100, 4 * gib, 9 * gib + 5}) {
       const std::string data = pattern(8192, static_cast<std::uint64_t>(offset));
-      std::string got(8192, '\0');
       EXPECT_EQ(files.pwrite(file, data.data(), 8192, offset), 8192);
       EXPECT_EQ(files.pread(file, buffer.data(), 8192, offset), 8192);
       EXPECT_TRUE(same_bytes({buffer.as<char>(), 8192}, data));
@@ -545,9 +549,7 @@ TEST_P(FileCallsTest, ThreadsShareThePositionForWriting) {
   });
   const std::string all = read_file(ours);
   ASSERT_EQ(all.size(), threads * rounds * record);
-  std::set<std::string> seen;
-  for (std::size_t at = 0; at < all.size(); at += record)
-    seen.insert(all.substr(at, record));
+  const std::set<std::string> seen = records_of(all, record);
   for (unsigned thread = 0; thread < threads; ++thread) {
     for (std::uint64_t i = 0; i < rounds; ++i)
       ASSERT_TRUE(seen.contains(pattern(record, thread * 100'000 + i)));
@@ -582,10 +584,7 @@ TEST_P(FileCallsTest, AppendedRecordsAllArrive) {
   const std::string all = read_file(ours);
   ASSERT_EQ(all.size(), 5 + threads * rounds * record);
   EXPECT_EQ(all.substr(0, 5), "start");
-  std::set<std::string> seen;
-  for (std::size_t at = 5; at < all.size(); at += record)
-    seen.insert(all.substr(at, record));
-  EXPECT_EQ(seen.size(), threads * rounds);
+  EXPECT_EQ(records_of(all.substr(5), record).size(), threads * rounds);
 }
 
 TEST_P(FileCallsTest, AfterAnAppendThePositionIsAtTheEnd) {

@@ -10,7 +10,8 @@
 #include <ferry/ferry.hpp>
 
 #include "support/files.hpp"
-#include "support/within.hpp"
+#include "support/runtimes.hpp"
+#include "support/server_rig.hpp"
 
 namespace ferry {
 namespace {
@@ -18,44 +19,28 @@ namespace {
 using device::Placement;
 
 // One with size 0, and one that reports a page.
-class GeneratedFile : public testing::TestWithParam<const char*> {
+class GeneratedFile : public testing::TestWithParam<const char*>, protected test::WithRuntime {
  protected:
   void SetUp() override {
     if (access(GetParam(), R_OK) != 0) GTEST_SKIP() << GetParam() << " is not there";
-    RuntimeOptions options;
-    options.arena_bytes = 4 << 20;
-    options.device_threads = 1;
-    options.files_max = 8;
-    options.cache_bytes = std::uint64_t{64} * 4096;
-    options.page_bytes = 4096;
-    runtime = std::make_unique<Runtime>(options);
+    runtime = std::make_unique<Runtime>(test::cached_options(64));
   }
-  std::unique_ptr<Runtime> runtime;
 };
 
 TEST_P(GeneratedFile, IsReadToItsEndInEveryPlacement) {
   const std::string text = test::read_file(GetParam());
   ASSERT_GT(text.size(), 4U);
   ASSERT_NE(static_cast<std::int64_t>(text.size()), test::file_size(GetParam()));
-  test::within_patience("a device program", [&] {
-    runtime->run([&](DeviceThread& self) {
-      const int file = self.files.open(GetParam(), O_RDONLY);
-      ASSERT_GT(file, 0);
-      for (const Placement placement : {Placement::host, Placement::compute, Placement::service,
-                                        Placement::automatic, Placement::compute}) {
-        self.files.use(placement);
-        std::string got(8192, '\0');
-        const std::int64_t bytes = self.files.pread(file, got.data(), got.size(), 0);
-        ASSERT_EQ(bytes, static_cast<std::int64_t>(text.size())) << static_cast<int>(placement);
-        EXPECT_EQ(got.substr(0, text.size()), text);
-        EXPECT_EQ(self.files.pread(file, got.data(), 2, 2), 2);
-        EXPECT_EQ(got.substr(0, 2), text.substr(2, 2));
-        EXPECT_EQ(self.files.pread(file, got.data(), 10, bytes), 0);
-      }
-      device::cache::PinnedView view;
-      EXPECT_EQ(self.files.hold(file, 0, 4, view), -EOPNOTSUPP);
-      EXPECT_EQ(self.files.close(file), 0);
-    });
+  on_file(GetParam(), O_RDONLY, [&](Files& files, int file) {
+    for (const Placement placement : {Placement::host, Placement::compute, Placement::service,
+                                      Placement::automatic, Placement::compute}) {
+      files.use(placement);
+      ASSERT_EQ(test::read_at(files, file, 8192, 0), text) << static_cast<int>(placement);
+      EXPECT_EQ(test::read_at(files, file, 2, 2), text.substr(2, 2));
+      EXPECT_EQ(test::read_at(files, file, 10, std::ssize(text)), "");
+    }
+    device::cache::PinnedView view;
+    EXPECT_EQ(files.hold(file, 0, 4, view), -EOPNOTSUPP);
   });
   EXPECT_EQ(runtime->statistics().cache.fills, 0U);
 }

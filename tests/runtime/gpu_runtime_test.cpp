@@ -1,7 +1,6 @@
 // File calls of a GPU's kernels, run by threads on a mock GPU: differences from the `cpu` device.
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,9 +11,11 @@
 #include <ferry/device/service.hpp>
 #include <ferry/gpu.hpp>
 
+#include "support/error_of.hpp"
 #include "support/files.hpp"
 #include "support/kernel_threads.hpp"
 #include "support/programs.hpp"
+#include "support/server_rig.hpp"
 #include "support/within.hpp"
 
 namespace ferry {
@@ -31,12 +32,8 @@ using test::read_file;
 class KernelCalls : public test::OnMockGpu {
  protected:
   static RuntimeOptions options() {
-    RuntimeOptions made;
-    made.arena_bytes = 8 << 20;
-    made.server_threads = 1;
+    RuntimeOptions made = test::small_runtime(1, 8 << 20);
     made.cache_bytes = 64 * 4096;
-    made.page_bytes = 4096;
-    made.files_max = 16;
     return made;
   }
   void make(const RuntimeOptions& wishes = options(),
@@ -44,19 +41,24 @@ class KernelCalls : public test::OnMockGpu {
     runtime = std::make_unique<GpuRuntime>(wishes, groups);
     kernel = std::make_unique<KernelThreads>(*runtime);
   }
+  // And a file that holds this text.
+  void make_with_file(const std::string& text) {
+    make();
+    test::write_file(path, text);
+  }
   FileCalls<ThreadGroup> calls(std::uint32_t group = 0) const {
     return FileCalls(kernel->context(), ThreadGroup{}, group);
   }
 
   test::ScratchDirectory directory;
+  const std::string path = directory / "file";
   std::unique_ptr<GpuRuntime> runtime;
   std::unique_ptr<KernelThreads> kernel;
 };
 
 TEST_F(KernelCalls, ReadAndWriteInEveryPlacement) {
-  make();
   const std::string text = pattern(3'000'000, 7);
-  test::write_file(directory / "file", text);
+  make_with_file(text);
   const Buffer memory = runtime->allocate(4 << 20);
   char* buffer = kernel->address(memory.as<char>());
   auto files = calls();
@@ -64,24 +66,21 @@ TEST_F(KernelCalls, ReadAndWriteInEveryPlacement) {
        {Placement::host, Placement::compute, Placement::service, Placement::automatic}) {
     SCOPED_TRACE(static_cast<int>(placement));
     files.use(placement);
-    const int file = files.open((directory / "file").c_str(), O_RDWR);
+    const int file = files.open(path.c_str(), O_RDWR);
     ASSERT_GT(file, 0);
-    EXPECT_EQ(files.pread(file, buffer, text.size() + 10, 0),
-              static_cast<std::int64_t>(text.size()));
+    EXPECT_EQ(files.pread(file, buffer, text.size() + 10, 0), std::ssize(text));
     EXPECT_EQ(std::string(buffer, text.size()), text);
     EXPECT_EQ(files.pread(file, buffer, 100, 5000), 100);
     EXPECT_EQ(std::string(buffer, 100), text.substr(5000, 100));
     EXPECT_EQ(files.pwrite(file, buffer, 100, 5000), 100);
-    std::string outside(300, '?');
-    EXPECT_EQ(files.pread(file, outside.data(), 300, 77), 300);
-    EXPECT_EQ(outside, text.substr(77, 300));
+    EXPECT_EQ(test::read_at(files, file, 300, 77), text.substr(77, 300));
     device::FileStatus status{};
     EXPECT_EQ(files.fstat(file, &status), 0);
     EXPECT_EQ(status.size_bytes, text.size());
     EXPECT_EQ(files.fsync(file), 0);
     EXPECT_EQ(files.close(file), 0);
   }
-  EXPECT_EQ(read_file(directory / "file"), text);
+  EXPECT_EQ(read_file(path), text);
   EXPECT_EQ(runtime->dirty_pages(), 0U);
   EXPECT_GE(runtime->statistics().bytes_read, text.size());
   EXPECT_GT(runtime->statistics().cache.hits, 0U);
@@ -100,13 +99,12 @@ TEST_F(KernelCalls, ReportErrors) {
 
 // Lists of pieces are in the shared part; their memory is not.
 TEST_F(KernelCalls, TakeManyPieces) {
-  make();
   const std::string text = pattern(200'000, 3);
-  test::write_file(directory / "file", text);
+  make_with_file(text);
   const Buffer memory = runtime->allocate(400'000);
   char* buffer = kernel->address(memory.as<char>());
   auto files = calls();
-  const int file = files.open((directory / "file").c_str(), O_RDONLY);
+  const int file = files.open(path.c_str(), O_RDONLY);
   std::vector<device::IoVector> pieces;
   for (std::size_t i = 0; i < 100; ++i)
     pieces.push_back({buffer + i * 4000, 2000});
@@ -136,10 +134,8 @@ struct ReadRange {
 };
 
 TEST_F(KernelCalls, OfSeveralLanesFetchFewAbsentPagesThemselves) {
-  make();
   const std::string text = pattern(64 * 4096, 7);
-  const std::string path = directory / "file";
-  test::write_file(path, text);
+  make_with_file(text);
   const Buffer memory = runtime->allocate(1 << 20);
   char* buffer = kernel->address(memory.as<char>());
   const test::ProgramReport report;
@@ -161,11 +157,10 @@ TEST_F(KernelCalls, OfSeveralLanesFetchFewAbsentPagesThemselves) {
 }
 
 TEST_F(KernelCalls, SayThatTheCopyFailed) {
-  make();
-  test::write_file(directory / "file", pattern(100'000, 1));
+  make_with_file(pattern(100'000, 1));
   const Buffer memory = runtime->allocate(100'000);
   auto files = calls();
-  const int file = files.open((directory / "file").c_str(), O_RDONLY);
+  const int file = files.open(path.c_str(), O_RDONLY);
   MockCuda::set("fail_copy_call", 1);
   EXPECT_EQ(files.pread(file, kernel->address(memory.as<char>()), 100'000, 0), -EIO);
   EXPECT_EQ(files.pread(file, kernel->address(memory.as<char>()), 100'000, 0), 100'000);
@@ -173,11 +168,10 @@ TEST_F(KernelCalls, SayThatTheCopyFailed) {
 }
 
 TEST_F(KernelCalls, EndWhenTheRuntimeDoes) {
-  make();
-  test::write_file(directory / "file", pattern(100'000, 1));
+  make_with_file(pattern(100'000, 1));
   auto files = calls();
   files.use(Placement::compute);
-  const int file = files.open((directory / "file").c_str(), O_RDWR);
+  const int file = files.open(path.c_str(), O_RDWR);
   std::string text = "dirty";
   EXPECT_EQ(files.pwrite(file, text.data(), text.size(), 0), 5);
   EXPECT_EQ(runtime->dirty_pages(), 1U);
@@ -195,18 +189,17 @@ TEST_F(KernelCalls, EndWhenTheRuntimeDoes) {
   EXPECT_EQ(report.files_closed, 2U);
   ASSERT_EQ(report.errors.size(), 1U);
   EXPECT_NE(report.errors[0].find("1 pages of the GPU's cache"), std::string::npos);
-  EXPECT_EQ(files.open((directory / "file").c_str(), O_RDONLY), -ESHUTDOWN);
+  EXPECT_EQ(files.open(path.c_str(), O_RDONLY), -ESHUTDOWN);
   EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(0)).errors.empty());
 }
 
 // An earlier kernel ended without drain(): its transfer is answered while the next one runs.
 TEST_F(KernelCalls, LeaveTheCellsOfAnEarlierLaunchAlone) {
-  make();
   const std::string text = pattern(1 << 20, 4);
-  test::write_file(directory / "file", text);
+  make_with_file(text);
   const Buffer memory = runtime->allocate(2 << 20);
   char* buffer = kernel->address(memory.as<char>());
-  const int file = calls().open((directory / "file").c_str(), O_RDONLY);
+  const int file = calls().open(path.c_str(), O_RDONLY);
   ASSERT_GT(file, 0);
   MockCuda::set("hold_copies", 1);
   device::Pending former;
@@ -218,9 +211,7 @@ TEST_F(KernelCalls, LeaveTheCellsOfAnEarlierLaunchAlone) {
   device::Pending latter = files.pread_async(file, buffer + (1 << 20), 1 << 20, 0);
   ASSERT_FALSE(latter.finished);
   EXPECT_NE(latter.ticket.cell, former.ticket.cell);
-  std::string small(4096, '?');
-  EXPECT_EQ(files.pread(file, small.data(), small.size(), 8192), 4096);
-  EXPECT_TRUE(test::same_bytes(small, text.substr(8192, 4096)));
+  EXPECT_TRUE(test::same_bytes(test::read_at(files, file, 4096, 8192), text.substr(8192, 4096)));
   MockCuda::set("hold_copies", 0);
   test::within_patience("a call beside a late answer",
                         [&] { EXPECT_EQ(files.wait(latter), 1 << 20); });
@@ -242,14 +233,14 @@ TEST_F(KernelCalls, NeedNothingOfTheDriverThatWaitsForThem) {
   const long pinned = MockCuda::get("pinned_bytes");
   const long pageable = MockCuda::get("pageable_copies");
   const std::string text = pattern(3'000'000, 8);
-  test::write_file(directory / "file", text);
+  test::write_file(path, text);
   const Buffer memory = runtime->allocate(3'000'000);
   char* buffer = kernel->address(memory.as<char>());
   for (const std::uint32_t group : {0U, 1U}) {  // of one server thread and of the other
     auto files = calls(group);
     for (const Placement placement : {Placement::host, Placement::compute}) {
       files.use(placement);
-      const int file = files.open((directory / "file").c_str(), O_RDWR);
+      const int file = files.open(path.c_str(), O_RDWR);
       ASSERT_GT(file, 0);
       EXPECT_EQ(files.pread(file, buffer, text.size(), 0), 3'000'000);
       EXPECT_TRUE(test::same_bytes({buffer, text.size()}, text));
@@ -276,14 +267,14 @@ TEST_F(KernelCalls, WriteBackWhatWasLeft) {
   make();
   auto files = calls();
   files.use(Placement::compute);
-  const int file = files.open((directory / "file").c_str(), O_RDWR | O_CREAT, 0644);
+  const int file = files.open(path.c_str(), O_RDWR | O_CREAT, 0644);
   const std::string text = pattern(50'000, 5);
   EXPECT_EQ(files.pwrite(file, text.data(), text.size(), 0), 50'000);
   EXPECT_GT(runtime->dirty_pages(), 0U);
   device::Requester requester(kernel->context(), runtime->own_group());
   EXPECT_EQ(device::cache::CachedFiles(requester).write_back_all(), 0);
   EXPECT_EQ(runtime->dirty_pages(), 0U);
-  EXPECT_EQ(read_file(directory / "file"), text);
+  EXPECT_EQ(read_file(path), text);
   EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(5)).errors.empty());
 }
 
@@ -293,16 +284,14 @@ TEST_F(KernelCalls, AreServedWhileALaunchHasServices) {
   groups.services = 1;
   make(options(), groups);
   const std::string text = pattern(100'000, 9);
-  test::write_file(directory / "file", text);
+  test::write_file(path, text);
   const device::Context& context = kernel->context();
   const std::uint32_t loop = context.arena.layout.geometry.loops;
   const auto read_all = [&] {
     auto files = calls();
     files.use(Placement::service);
-    const int file = files.open((directory / "file").c_str(), O_RDONLY);
-    std::string got(text.size(), '?');
-    EXPECT_EQ(files.pread(file, got.data(), got.size(), 0), 100'000);
-    EXPECT_EQ(got, text);
+    const int file = files.open(path.c_str(), O_RDONLY);
+    EXPECT_EQ(test::read_at(files, file, text.size(), 0), text);
     EXPECT_EQ(files.close(file), 0);
   };
   read_all();
@@ -326,12 +315,7 @@ TEST_F(KernelCalls, AreServedWhileALaunchHasServices) {
 
 TEST(GpuRuntimes, RefuseWhatCannotBe) {
   const auto error_of = [](const RuntimeOptions& options, const GpuOptions& gpu) {
-    try {
-      const GpuRuntime runtime(options, gpu);
-    } catch (const Error& error) {
-      return error.code().value();
-    }
-    return 0;
+    return test::error_of([&] { const GpuRuntime runtime(options, gpu); });
   };
   GpuOptions gpu = test::small_gpu();
   gpu.ordinal = 99;

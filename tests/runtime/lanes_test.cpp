@@ -17,6 +17,7 @@
 #include "support/depth.hpp"
 #include "support/files.hpp"
 #include "support/kernel_threads.hpp"
+#include "support/small_runtimes.hpp"
 #include "support/within.hpp"
 
 namespace ferry::lanes_test {
@@ -33,13 +34,8 @@ using test::same_bytes;
 constexpr std::uint64_t size_max = 60'000;
 
 RuntimeOptions options(unsigned pages) {
-  RuntimeOptions made;
-  made.arena_bytes = 2 << 20;
-  made.device_threads = 2;
-  made.server_threads = 1;
-  made.files_max = 16;
+  RuntimeOptions made = test::small_runtime(2, 2 << 20);
   made.cache_bytes = std::uint64_t{4096} * pages;
-  made.page_bytes = 4096;
   return made;
 }
 
@@ -93,11 +89,10 @@ class Group {
           model.resize(size, '\0');
           break;
         }
-        case 1: {
+        case 1:
           check("close", files.close(file), 0);
           file = files.open(path_.c_str(), O_RDWR);
           break;
-        }
         case 2:
         case 3:
         case 4: {
@@ -109,8 +104,7 @@ class Group {
                 random.one_in(2) ? files.pwrite(file, memory, bytes, at)
                                  : files.pwritev(file, halves, 2, at),
                 static_cast<std::int64_t>(bytes));
-          if (bytes > 0 && model.size() < offset + bytes) model.resize(offset + bytes, '\0');
-          if (bytes > 0) model.replace(offset, bytes, data);
+          test::write_to(model, data, offset);
           break;
         }
         default: {

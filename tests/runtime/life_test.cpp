@@ -1,5 +1,4 @@
 // The life of a runtime: options, memory, programs, idleness, shutdown.
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -23,6 +22,7 @@
 #include "support/depth.hpp"
 #include "support/error_of.hpp"
 #include "support/files.hpp"
+#include "support/in_a_child.hpp"
 #include "support/runtimes.hpp"
 
 namespace ferry {
@@ -450,22 +450,17 @@ TEST(Pause, IsNoDeath) {
 
 TEST(Fork, TheParentsRuntimeIsRefused) {
   auto runtime = std::make_unique<Runtime>(small_options());
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(60);  // it used to wait for threads that are not there
+  const int found = test::in_a_child([&] {
     const auto refuses = [](const auto& call) { return test::error_of(call) == ECHILD; };
     const bool refused = refuses([&] { runtime->run([](DeviceThread&) {}); }) &&
                          refuses([&] { runtime->allocate(4096); }) &&
                          refuses([&] { runtime->statistics(); }) &&
                          refuses([&] { runtime->context(); }) &&
                          refuses([&] { runtime->shutdown(milliseconds(100)); });
-    runtime.reset();
-    _exit(refused ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    runtime.reset();  // waits for no thread that is not there
+    return refused ? 0 : 1;
+  });
+  EXPECT_EQ(found, 0);
   runtime->run([](DeviceThread& self) { ASSERT_EQ(self.files.ping(), 0); });
   EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(10)).finished);
 }
@@ -475,12 +470,7 @@ TEST(CacheSwitches, AreThoseOfTheNextProgram) {
   const std::string path = folder / "data";
   constexpr std::uint64_t bytes = 1 << 20;
   write_file(path, pattern(bytes, 1));
-  RuntimeOptions options = small_options();
-  options.device_threads = 1;
-  options.cache_bytes = 4 * bytes;
-  options.page_bytes = 4096;
-  options.placement = device::Placement::compute;
-  Runtime runtime(options);
+  Runtime runtime(test::cached_options(1024, device::Placement::compute));
   const Buffer buffer = runtime.allocate(4096);
   const auto read_ahead = [&](const device::cache::Switches& switches) {
     runtime.use_cache_switches(switches);

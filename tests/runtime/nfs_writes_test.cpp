@@ -1,6 +1,5 @@
 // Cached writes to an NFS server that loses them: they reach the server through one handle, and
 // whichever handle syncs reports the loss.
-#include <cerrno>
 #include <string>
 #include <vector>
 

@@ -87,12 +87,16 @@ TEST(Policy, TheSmallerTheReadTheMoreOftenItGoesPast) {
   EXPECT_EQ(bypass_limit(with, 4096, 1 << 20), 3U);
 }
 
-TEST(Bypass, CountsByPage) {
+class Bypass : public testing::Test {
+ protected:
+  static constexpr std::uint64_t one = 0x1111111100000001;
+  static constexpr std::uint64_t other = 0x2222222200000002;
+  static constexpr std::uint64_t same_place = 0x3333333300000001;
   std::uint32_t entries[4] = {};
   const BypassTable table{entries, 3};
-  constexpr std::uint64_t one = 0x1111111100000001;
-  constexpr std::uint64_t other = 0x2222222200000002;
-  constexpr std::uint64_t same_place = 0x3333333300000001;
+};
+
+TEST_F(Bypass, CountsByPage) {
   EXPECT_FALSE(count_bypass(table, one, 3));
   EXPECT_FALSE(count_bypass(table, other, 3));
   EXPECT_FALSE(count_bypass(table, one, 3));
@@ -106,12 +110,7 @@ TEST(Bypass, CountsByPage) {
   EXPECT_TRUE(count_bypass(table, one, 1));
 }
 
-TEST(Bypass, ForgetsThePageAndNoOther) {
-  std::uint32_t entries[4] = {};
-  const BypassTable table{entries, 3};
-  constexpr std::uint64_t one = 0x1111111100000001;
-  constexpr std::uint64_t other = 0x2222222200000002;
-  constexpr std::uint64_t same_place = 0x3333333300000001;
+TEST_F(Bypass, ForgetsThePageAndNoOther) {
   EXPECT_FALSE(count_bypass(table, one, 2));
   EXPECT_FALSE(count_bypass(table, other, 2));
   forget_bypasses(table, same_place);

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>
@@ -132,7 +131,7 @@ class RandomHandles : public testing::TestWithParam<const char*> {
     const auto offset = static_cast<std::int64_t>(some_offset(handle));
     note("prefetch", handle, 0, 0);
     const int got = files->prefetch(handle.file, offset, random.below(5 * page));
-    if (handle.reads()) expect(got == 0 || faulty(handle, got), got, 0);
+    if (handle.reads()) expect_done(handle, got);
   }
 
   // ---- choosing --------------------------------------------------------------------------------
@@ -172,6 +171,9 @@ class RandomHandles : public testing::TestWithParam<const char*> {
     return handle.node->fails && got == -failing->faults.error;
   }
   bool may_be_short(const Handle& handle) const { return handle.node->fails; }
+  void expect_done(const Handle& handle, std::int64_t got) {
+    expect(got == 0 || faulty(handle, got), got, 0);
+  }
   void expect(bool right, std::int64_t got, std::int64_t wanted) {
     if (!history.empty()) history.back() += " -> " + std::to_string(got);
     if (!right) fail(std::to_string(got) + " instead of " + std::to_string(wanted));
@@ -233,7 +235,7 @@ class RandomHandles : public testing::TestWithParam<const char*> {
     const std::size_t which = random.below(handles.size());
     const Handle handle = handles[which];
     const int got = close(which);
-    expect(got == 0 || faulty(handle, got), got, 0);
+    expect_done(handle, got);
     const Name* name = name_of(*handle.node);
     // Unwritable data is lost with the last writable handle, whose close reports it.
     if (got != 0 && !can_still_write(*handle.node)) {
@@ -307,13 +309,12 @@ class RandomHandles : public testing::TestWithParam<const char*> {
 
   void flush(Handle& handle) {
     note("flush", handle, 0, 0);
-    const int got = files->flush(handle.file);
-    expect(got == 0 || faulty(handle, got), got, 0);
+    expect_done(handle, files->flush(handle.file));
   }
   void sync(Handle& handle) {
     note("sync", handle, 0, 0);
     const int got = random.one_in(2) ? files->fsync(handle.file) : files->fdatasync(handle.file);
-    expect(got == 0 || faulty(handle, got), got, 0);
+    expect_done(handle, got);
     const Name* name = name_of(*handle.node);
     if (got == 0 && name != nullptr) compare(*name, "after a sync");
   }
@@ -324,13 +325,12 @@ class RandomHandles : public testing::TestWithParam<const char*> {
     if (!handle.writes()) {
       return expect(got == -EINVAL || got == -EBADF || faulty(handle, got), got, -EINVAL);
     }
-    expect(got == 0 || faulty(handle, got), got, 0);
+    expect_done(handle, got);
     if (got == 0) handle.node->contents.resize(size);
   }
   void evict(Handle& handle) {
     note("evict", handle, 0, 0);
-    const int got = files->evict(handle.file);
-    expect(got == 0 || faulty(handle, got), got, 0);
+    expect_done(handle, files->evict(handle.file));
   }
   void status(Handle& handle) {
     note("fstat", handle, 0, 0);

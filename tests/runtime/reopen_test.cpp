@@ -20,6 +20,8 @@
 #include <ferry/ferry.hpp>
 
 #include "support/files.hpp"
+#include "support/runtimes.hpp"
+#include "support/server_rig.hpp"
 #include "support/within.hpp"
 
 namespace ferry {
@@ -30,12 +32,18 @@ using test::pattern;
 using test::read_file;
 using test::same_bytes;
 
-using Calls = device::FileCalls<device::ThreadGroup>;
-
 // The file system type of `path`, from statfs(2).
 long type_of(const std::string& path) {
   struct statfs status {};
   return statfs(path.c_str(), &status) == 0 ? static_cast<long>(status.f_type) : 0;
+}
+
+// A mapping of a file's first page, without a descriptor.
+void* mapping_of(const std::string& path) {
+  const test::Descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  void* mapped = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED) throw std::system_error(errno, std::system_category(), "mmap " + path);
+  return mapped;
 }
 
 // Two pages of memory; a system call gets the second only when the test releases it.
@@ -79,47 +87,26 @@ class SlowMemory {
   bool works_ = false;
 };
 
-class Reopen : public testing::Test {
+class Reopen : public test::OnCachedRuntime {
  protected:
   void SetUp() override {
-    RuntimeOptions options;
-    options.arena_bytes = 4 << 20;
-    options.device_threads = 1;
-    options.files_max = 8;
-    options.cache_bytes = std::uint64_t{256} * 4096;
-    options.page_bytes = 4096;
-    options.placement = Placement::compute;
-    runtime = std::make_unique<Runtime>(options);
+    runtime = std::make_unique<Runtime>(test::cached_options(256, Placement::compute));
     test::write_file(path, data);
-  }
-  void on_device(const std::function<void(Calls&)>& program) {
-    test::within_patience("a device program",
-                          [&] { runtime->run([&](DeviceThread& self) { program(self.files); }); });
   }
   // Until the file's change time differs from that of a change made now.
   static void let_times_settle() { std::this_thread::sleep_for(std::chrono::milliseconds(150)); }
-  static std::string contents(Calls& files, int file) {
-    std::string got(20'000, '\0');
-    const std::int64_t bytes = files.pread(file, got.data(), got.size(), 0);
-    got.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
-    return got;
+  static std::string contents(Files& files, int file) {
+    return test::read_at(files, file, 20'000, 0);
   }
   std::string look() { return look(path); }
   std::string look(const std::string& name) {
     std::string got;
-    on_device([&](Calls& files) {
-      const int file = files.open(name.c_str(), O_RDONLY);
-      got = contents(files, file);
-      EXPECT_EQ(files.close(file), 0);
-    });
+    on_file(name, O_RDONLY, [&](Files& files, int file) { got = contents(files, file); });
     return got;
   }
   std::uint64_t fills() const { return runtime->statistics().cache.fills; }
 
-  test::ScratchDirectory directory;
-  const std::string path = directory / "f";
   std::string data = pattern(10'000, 1);
-  std::unique_ptr<Runtime> runtime;
 };
 
 TEST_F(Reopen, AFileThatNobodyChangedIsStillThere) {
@@ -142,11 +129,7 @@ TEST_F(Reopen, StoresThroughAMappingAreSeenByTheNextOpen) {
   const test::ScratchDirectory in_memory("/dev/shm");
   for (const std::string& name : {path, in_memory / "f"}) {
     test::write_file(name, data);
-    const int fd = ::open(name.c_str(), O_RDWR | O_CLOEXEC);
-    ASSERT_GE(fd, 0);
-    void* mapped = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    ASSERT_NE(mapped, MAP_FAILED);
-    ::close(fd);
+    void* mapped = mapping_of(name);
     std::memcpy(mapped, "first", 5);
     let_times_settle();
     EXPECT_EQ(look(name).substr(0, 6), "first" + data.substr(5, 1)) << name;
@@ -164,9 +147,7 @@ TEST_F(Reopen, StoresThroughAShortLivedMappingAreSeenByTheNextOpen) {
     test::write_file(name, data);
     let_times_settle();
     ASSERT_TRUE(same_bytes(look(name), data)) << name;
-    const test::Descriptor fd(::open(name.c_str(), O_RDWR | O_CLOEXEC));
-    void* mapped = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    ASSERT_NE(mapped, MAP_FAILED);
+    void* mapped = mapping_of(name);
     // Looked at first, so that tmpfs has the page there before the store.
     ASSERT_EQ(std::memcmp(mapped, data.data(), 4096), 0);
     std::memcpy(mapped, "stored", 6);
@@ -230,8 +211,7 @@ TEST_F(Reopen, ChangesInQuickSuccessionAreAllSeen) {
 
 TEST_F(Reopen, WhatIsDirtySurvivesWhatOthersWroteBesideIt) {
   let_times_settle();
-  on_device([&](Calls& files) {
-    const int file = files.open(path.c_str(), O_RDWR);
+  on_file(path, O_RDWR, [&](Files& files, int file) {
     ASSERT_TRUE(same_bytes(contents(files, file), data));
     ASSERT_EQ(files.pwrite(file, "ours", 4, 100), 4);
     const test::Descriptor other(::open(path.c_str(), O_WRONLY));
@@ -241,7 +221,6 @@ TEST_F(Reopen, WhatIsDirtySurvivesWhatOthersWroteBesideIt) {
     EXPECT_TRUE(same_bytes(contents(files, again), data));
     EXPECT_TRUE(same_bytes(contents(files, file), data)) << "one file, however often it is open";
     EXPECT_EQ(files.close(again), 0);
-    EXPECT_EQ(files.close(file), 0);
   });
   EXPECT_TRUE(same_bytes(read_file(path), data));
 }
@@ -268,8 +247,8 @@ TEST_F(Reopen, AFileThatTookTheNameOfAnotherIsNotItsPages) {
 }
 
 TEST_F(Reopen, EvictedPagesAreReadAgainAndNothingIsLost) {
-  on_device([&](Calls& files) {
-    const int file = files.open(path.c_str(), O_RDWR);
+  int closed = 0;
+  on_file(path, O_RDWR, [&](Files& files, int file) {
     ASSERT_TRUE(same_bytes(contents(files, file), data));
     ASSERT_EQ(files.pwrite(file, "dirty", 5, 0), 5);
     data.replace(0, 5, "dirty");
@@ -278,11 +257,11 @@ TEST_F(Reopen, EvictedPagesAreReadAgainAndNothingIsLost) {
     const std::uint64_t before = fills();
     EXPECT_TRUE(same_bytes(contents(files, file), data));
     EXPECT_GT(fills(), before);
-    EXPECT_EQ(files.close(file), 0);
-    EXPECT_EQ(files.evict(file), -EBADF);
-    const int there = files.open(directory.path().c_str(), O_RDONLY | O_DIRECTORY);
+    closed = file;
+  });
+  on_file(directory.path(), O_RDONLY | O_DIRECTORY, [&](Files& files, int there) {
+    EXPECT_EQ(files.evict(closed), -EBADF);
     EXPECT_EQ(files.evict(there), 0) << "only advice";
-    EXPECT_EQ(files.close(there), 0);
   });
 }
 

@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <string>
-#include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

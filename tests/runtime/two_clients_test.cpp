@@ -15,6 +15,8 @@
 #include <ferry/ferry.hpp>
 
 #include "support/files.hpp"
+#include "support/runtimes.hpp"
+#include "support/server_rig.hpp"
 #include "support/servers.hpp"
 #include "support/within.hpp"
 
@@ -34,12 +36,7 @@ class TwoClients : public testing::TestWithParam<Case> {
     directory = std::make_unique<test::ScratchDirectory>(server->directory);
     const std::string folder = std::filesystem::path(directory->path()).filename();
     uri = server->uri_of(folder + "/f");
-    RuntimeOptions options;
-    options.device_threads = 1;
-    options.arena_bytes = 4 << 20;
-    options.cache_bytes = 4 << 20;
-    options.page_bytes = 4096;
-    options.placement = placement;
+    const RuntimeOptions options = test::cached_options(1024, placement);
     writer = std::make_unique<Runtime>(options);
     reader = std::make_unique<Runtime>(options);
   }
@@ -50,20 +47,17 @@ class TwoClients : public testing::TestWithParam<Case> {
     on(*writer, [&](DeviceThread& self) {
       const int file = self.files.open(uri.c_str(), O_RDWR | O_CREAT, 0644);
       ASSERT_GT(file, 0);
-      ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0),
-                static_cast<std::int64_t>(data.size()));
-      ASSERT_EQ(self.files.ftruncate(file, static_cast<std::int64_t>(data.size())), 0);
+      ASSERT_EQ(self.files.pwrite(file, data.data(), data.size(), 0), std::ssize(data));
+      ASSERT_EQ(self.files.ftruncate(file, std::ssize(data)), 0);
       ASSERT_EQ(self.files.close(file), 0);
     });
   }
   std::string read() {
-    std::string got(1 << 20, '\0');
+    std::string got;
     on(*reader, [&](DeviceThread& self) {
       const int file = self.files.open(uri.c_str(), O_RDONLY);
       ASSERT_GT(file, 0);
-      const std::int64_t bytes = self.files.pread(file, got.data(), got.size(), 0);
-      ASSERT_GE(bytes, 0);
-      got.resize(static_cast<std::size_t>(bytes));
+      got = test::read_at(self.files, file, 1 << 20, 0);
       ASSERT_EQ(self.files.close(file), 0);
     });
     return got;

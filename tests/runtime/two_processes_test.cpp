@@ -3,7 +3,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -20,6 +19,8 @@
 
 #include "support/depth.hpp"
 #include "support/files.hpp"
+#include "support/runtimes.hpp"
+#include "support/server_rig.hpp"
 #include "support/within.hpp"
 
 namespace ferry::two_processes_test {
@@ -65,18 +66,6 @@ class Link {
   int fd_;
 };
 
-RuntimeOptions options(Placement placement) {
-  RuntimeOptions made;
-  made.arena_bytes = 2 << 20;
-  made.device_threads = 1;
-  made.server_threads = 1;
-  made.files_max = 16;
-  made.cache_bytes = std::uint64_t{16} * 4096;
-  made.page_bytes = 4096;
-  made.placement = placement;
-  return made;
-}
-
 // What the other process does with plain calls.
 std::string plainly(const std::string& path, const Command& command, const std::string& data) {
   if (command.kind == Command::replace) {
@@ -113,8 +102,7 @@ class Peer {
         if (self.files.close(file_) != 0) answer = "close";
         file_ = 0;
       } else if (self.files.pwrite(file_, data.data(), data.size(),
-                                   static_cast<std::int64_t>(command.offset)) !=
-                 static_cast<std::int64_t>(data.size())) {
+                                   static_cast<std::int64_t>(command.offset)) != std::ssize(data)) {
         answer = "write";
       }
     });
@@ -122,7 +110,7 @@ class Peer {
   }
 
  private:
-  Runtime runtime_{options(Placement::compute)};
+  Runtime runtime_{test::cached_options(16, Placement::compute)};
   int file_ = 0;
 };
 
@@ -147,7 +135,7 @@ class Peer {
   _exit(0);
 }
 
-class TwoProcesses : public testing::TestWithParam<Placement> {
+class TwoProcesses : public testing::TestWithParam<Placement>, protected test::WithRuntime {
  protected:
   // The other process begins while this one has no threads.
   void SetUp() override {
@@ -165,13 +153,14 @@ class TwoProcesses : public testing::TestWithParam<Placement> {
     ::close(ends[1]);
     end = ends[0];
     link = std::make_unique<Link>(end);
-    runtime = std::make_unique<Runtime>(options(GetParam()));
+    runtime = std::make_unique<Runtime>(test::cached_options(16, GetParam()));
   }
   void TearDown() override {
     ::close(end);
     int status = 0;
     test::within_patience("the other process", [&] { waitpid(child, &status, 0); });
     EXPECT_EQ(status, 0);
+    end_runtime();
   }
   std::string ask(Command command, const std::string& data = "") {
     std::string answer = "no answer";
@@ -181,21 +170,14 @@ class TwoProcesses : public testing::TestWithParam<Placement> {
     });
     return answer;
   }
-  void on_device(const std::function<void(device::FileCalls<device::ThreadGroup>&)>& program) {
-    test::within_patience("a device program",
-                          [&] { runtime->run([&](DeviceThread& self) { program(self.files); }); });
-  }
   // What a new open sees.
   std::string look() {
-    std::string got(2 * file_bytes, '\0');
-    on_device([&](auto& files) {
-      const int file = files.open(path.c_str(), O_RDONLY);
-      const std::int64_t bytes = files.pread(file, got.data(), got.size(), 0);
-      got.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+    std::string got;
+    on_file(path, O_RDONLY, [&](Files& files, int file) {
+      got = test::read_at(files, file, 2 * file_bytes, 0);
       device::FileStatus status{};
       EXPECT_EQ(files.fstat(file, &status), 0);
       EXPECT_EQ(status.size_bytes, got.size());
-      EXPECT_EQ(files.close(file), 0);
     });
     return got;
   }
@@ -207,7 +189,6 @@ class TwoProcesses : public testing::TestWithParam<Placement> {
   pid_t child = -1;
   int end = -1;
   std::unique_ptr<Link> link;
-  std::unique_ptr<Runtime> runtime;
 };
 
 // Random actions that a program may take between a close and an open; beside another open handle of
@@ -218,18 +199,14 @@ void TwoProcesses::take_turns(bool beside_another_handle) {
   test::write_file(path, "");
   int other = 0;
   if (beside_another_handle)
-    on_device([&](auto& files) { other = files.open(path.c_str(), O_RDONLY); });
-  const auto put = [&](std::size_t offset, const std::string& data) {
-    if (model.size() < offset + data.size()) model.resize(offset + data.size(), '\0');
-    model.replace(offset, data.size(), data);
-  };
+    on_device([&](Files& files) { other = files.open(path.c_str(), O_RDONLY); });
   for (std::uint64_t step = 0; step < test::scaled(400); ++step) {
     const std::size_t offset = random.below(file_bytes / 2);
     const std::string data = pattern(random.between(1, file_bytes / 2), random.bits());
     switch (random.below(5)) {
       case 0:
         EXPECT_EQ(ask({Command::write, offset, 0}, data), "");
-        put(offset, data);
+        test::write_to(model, data, offset);
         break;
       case 1:
         EXPECT_EQ(ask({Command::truncate, 0, offset}), "");
@@ -240,14 +217,11 @@ void TwoProcesses::take_turns(bool beside_another_handle) {
         model = data;
         break;
       default:
-        on_device([&](auto& files) {
-          const int file = files.open(path.c_str(), O_RDWR);
-          const auto bytes = static_cast<std::int64_t>(data.size());
+        on_file(path, O_RDWR, [&](Files& files, int file) {
           const auto at = static_cast<std::int64_t>(offset);
-          EXPECT_EQ(files.pwrite(file, data.data(), data.size(), at), bytes);
-          EXPECT_EQ(files.close(file), 0);
+          EXPECT_EQ(files.pwrite(file, data.data(), data.size(), at), std::ssize(data));
         });
-        put(offset, data);
+        test::write_to(model, data, offset);
         ASSERT_TRUE(same_bytes(ask({Command::read, 0, 0}), model)) << "step " << step;
     }
     // Long enough that the file's times can be trusted.
@@ -255,7 +229,7 @@ void TwoProcesses::take_turns(bool beside_another_handle) {
     for (unsigned looks = random.one_in(4) ? 2 : 1; looks > 0; --looks)
       ASSERT_TRUE(same_bytes(look(), model)) << "step " << step;
   }
-  if (beside_another_handle) on_device([&](auto& files) { EXPECT_EQ(files.close(other), 0); });
+  if (beside_another_handle) on_device([&](Files& files) { EXPECT_EQ(files.close(other), 0); });
 }
 
 TEST_P(TwoProcesses, SeeWhatTheOtherOneDidAtCloseAndAtOpen) {
@@ -272,22 +246,19 @@ TEST_P(TwoProcesses, KeepEachOthersBytesOfOnePage) {
   for (std::uint64_t round = 0; round < test::scaled(60); ++round) {
     std::string model = pattern(20'000, random.bits());
     test::write_file(path, model);
-    on_device([&](auto& files) {
-      const int file = files.open(path.c_str(), O_RDWR);
-      ASSERT_GT(file, 0);
+    on_file(path, O_RDWR, [&](Files& files, int file) {
       std::size_t at = 0;
       for (bool ours = random.one_in(2); at + 1300 < model.size(); ours = !ours) {
         const std::string data = pattern(random.between(1, 1300), random.bits());
         model.replace(at, data.size(), data);
         if (ours) {
           EXPECT_EQ(files.pwrite(file, data.data(), data.size(), static_cast<std::int64_t>(at)),
-                    static_cast<std::int64_t>(data.size()));
+                    std::ssize(data));
         } else {
           EXPECT_EQ(ask({Command::write, at, 0}, data), "");
         }
         at += data.size();
       }
-      EXPECT_EQ(files.close(file), 0);
     });
     EXPECT_EQ(ask({Command::close, 0, 0}), "");
     ASSERT_TRUE(same_bytes(test::read_file(path), model)) << "round " << round;
@@ -304,9 +275,7 @@ TEST_P(TwoProcesses, FindTheirAppendedRecordsWhole) {
     while (test::file_size(path) == 0)
       std::this_thread::yield();
   });
-  on_device([&](auto& files) {
-    const int file = files.open(path.c_str(), O_WRONLY | O_APPEND);
-    ASSERT_GT(file, 0);
+  on_file(path, O_WRONLY | O_APPEND, [&](Files& files, int file) {
     for (std::size_t i = 0; i < records; ++i) {
       std::string record(record_bytes, static_cast<char>('A' + i));
       device::IoVector pieces[2] = {{record.data(), 100'000},
@@ -317,7 +286,6 @@ TEST_P(TwoProcesses, FindTheirAppendedRecordsWhole) {
       if (i % 3 == 2) written = files.pwritev(file, pieces, 2, 0);
       EXPECT_EQ(written, static_cast<std::int64_t>(record_bytes));
     }
-    EXPECT_EQ(files.close(file), 0);
   });
   test::write_file(path + ".stop", "");
   Command command;
