@@ -1,7 +1,6 @@
 // What a queue promises besides operations: waking, polling, cancelling.
 #include "storage/posix/queue.hpp"
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -11,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
@@ -346,40 +344,33 @@ TEST_P(QueueTest, NoQueueKeepsAClosedFileAlive) {
 
 TEST_P(QueueTest, WorksOnOneFileFromManyThreads) {
   const auto file = must_open(directory / "f", O_RDWR | O_CREAT);
-  std::vector<std::jthread> threads;
-  for (std::uint64_t index = 0; index < 3; ++index) {
-    threads.emplace_back([&, index] {
-      AlignedBytes memory(1 << 16);
-      StorageDriver own(*storage, memory.span());
-      for (std::uint64_t round = 0; round < test::scaled(500); ++round) {
-        const std::string data = pattern(5000, index * 1000 + round);
-        std::memcpy(memory.data(), data.data(), data.size());
-        const auto offset = static_cast<std::int64_t>(index * 5000);
-        EXPECT_EQ(own.pwrite(file, memory.data(), 5000, offset), 5000);
-        std::memset(memory.data(), 0, 5000);
-        EXPECT_TRUE(own.finds(file, data, memory.data(), offset));
-      }
-    });
-  }
+  test::at_once("transfers of many threads", 3, [&](std::uint64_t index) {
+    AlignedBytes memory(1 << 16);
+    StorageDriver own(*storage, memory.span());
+    for (std::uint64_t round = 0; round < test::scaled(500); ++round) {
+      const std::string data = pattern(5000, index * 1000 + round);
+      std::memcpy(memory.data(), data.data(), data.size());
+      const auto offset = static_cast<std::int64_t>(index * 5000);
+      EXPECT_EQ(own.pwrite(file, memory.data(), 5000, offset), 5000);
+      std::memset(memory.data(), 0, 5000);
+      EXPECT_TRUE(own.finds(file, data, memory.data(), offset));
+    }
+  });
 }
 
 TEST_P(QueueTest, RecordsAppendedByManyQueuesAllArrive) {
   auto file = must_open(directory / "f", O_RDWR | O_CREAT | O_APPEND);
   constexpr std::size_t record = 100;
   const std::uint64_t rounds = test::scaled(500);
-  std::vector<std::jthread> threads;
   std::vector<std::vector<std::uint64_t>> ends(3);
-  for (std::uint64_t index = 0; index < 3; ++index) {
-    threads.emplace_back([&, index] {
-      StorageDriver own(*storage);
-      for (std::uint64_t round = 0; round < rounds; ++round) {
-        const std::string data = pattern(record, index * 100'000 + round);
-        std::uint64_t value = 0;
-        if (own.append(file, data.data(), record, value) == record) ends[index].push_back(value);
-      }
-    });
-  }
-  threads.clear();
+  test::at_once("appends of many queues", 3, [&](std::uint64_t index) {
+    StorageDriver own(*storage);
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      const std::string data = pattern(record, index * 100'000 + round);
+      std::uint64_t value = 0;
+      if (own.append(file, data.data(), record, value) == record) ends[index].push_back(value);
+    }
+  });
   file.close();
   const std::string all = test::read_file(directory / "f");
   ASSERT_EQ(all.size(), 3 * rounds * record);

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <map>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "support/depth.hpp"
+#include "support/within.hpp"
 
 namespace ferry::cpu {
 namespace {
@@ -20,9 +20,8 @@ TEST(CpuArena, IsZeroedAlignedAndRoundedUp) {
   const CpuArena arena(3 * mib, {});
   EXPECT_EQ(arena.bytes(), 4 * mib);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arena.base()) % (2 * mib), 0U);
-  for (std::uint64_t at = 0; at < arena.bytes(); ++at) {
+  for (std::uint64_t at = 0; at < arena.bytes(); ++at)
     ASSERT_EQ(arena.base()[at], 0) << at;
-  }
   std::memset(arena.base(), 0xff, arena.bytes());
 }
 
@@ -145,21 +144,17 @@ TEST_F(HeapTest, KeepsPiecesApartAndAligned) {
 
 TEST_F(HeapTest, ServesManyThreads) {
   const std::uint64_t rounds = test::scaled(20'000);
-  std::vector<std::thread> threads;
-  for (unsigned char mark = 1; mark <= 4; ++mark) {
-    threads.emplace_back([this, mark, rounds] {
-      for (std::uint64_t i = 0; i < rounds; ++i) {
-        auto* at = static_cast<unsigned char*>(heap.allocate(100, 8));
-        ASSERT_NE(at, nullptr);
-        std::memset(at, mark, 100);
-        for (int byte = 0; byte < 100; ++byte)
-          ASSERT_EQ(at[byte], mark);
-        heap.free(at);
-      }
-    });
-  }
-  for (std::thread& thread : threads)
-    thread.join();
+  test::at_once("allocations", 4, [&](std::uint32_t index) {
+    const auto mark = static_cast<unsigned char>(index + 1);
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      auto* at = static_cast<unsigned char*>(heap.allocate(100, 8));
+      ASSERT_NE(at, nullptr);
+      std::memset(at, mark, 100);
+      for (int byte = 0; byte < 100; ++byte)
+        ASSERT_EQ(at[byte], mark);
+      heap.free(at);
+    }
+  });
   EXPECT_EQ(heap.largest_free_bytes(), bytes);
 }
 

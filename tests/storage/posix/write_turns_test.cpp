@@ -3,7 +3,6 @@
 #include <atomic>
 #include <memory>
 #include <thread>
-#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -79,32 +78,26 @@ TEST(WriteTurns, TheTwoKindsNeverMeet) {
   std::atomic<int> buffered{0};
   std::atomic<int> met{0};
   std::atomic<std::uint64_t> turned[2] = {};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&, random = test::Random().fork()]() mutable {
-      for (std::uint64_t round = 0; round < test::scaled(5'000); ++round) {
-        if (random.one_in(2) && turns.try_begin_direct()) {
-          ++direct;
-          if (random.one_in(8)) std::this_thread::yield();
-          if (buffered != 0) ++met;
-          --direct;
-          turns.end_direct();
-          ++turned[0];
-        } else {
-          turns.begin_buffered();
-          ++buffered;
-          if (random.one_in(8)) std::this_thread::yield();
-          if (direct != 0) ++met;
-          --buffered;
-          turns.end_buffered();
-          ++turned[1];
-        }
+  test::Random random;
+  test::at_once("turns", 4, random, [&](std::uint32_t, test::Random& own) {
+    for (std::uint64_t round = 0; round < test::scaled(5'000); ++round) {
+      if (own.one_in(2) && turns.try_begin_direct()) {
+        ++direct;
+        if (own.one_in(8)) std::this_thread::yield();
+        if (buffered != 0) ++met;
+        --direct;
+        turns.end_direct();
+        ++turned[0];
+      } else {
+        turns.begin_buffered();
+        ++buffered;
+        if (own.one_in(8)) std::this_thread::yield();
+        if (direct != 0) ++met;
+        --buffered;
+        turns.end_buffered();
+        ++turned[1];
       }
-    });
-  }
-  test::within_patience("turns", [&] {
-    for (std::thread& thread : threads)
-      thread.join();
+    }
   });
   EXPECT_EQ(met, 0);
   EXPECT_GT(turned[0], 0U);

@@ -1,9 +1,6 @@
 #include "storage/queue/worker_pool.hpp"
 
 #include <atomic>
-#include <cerrno>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,7 +9,6 @@
 #include "storage/posix/file.hpp"
 #include "support/blocked_file.hpp"
 #include "support/depth.hpp"
-#include "support/files.hpp"
 #include "support/threads.hpp"
 #include "support/within.hpp"
 
@@ -149,23 +145,20 @@ TEST_F(Pool, DestructionFinishesWhatWasGivenToIt) {
 
 TEST_F(Pool, ServesManyQueuesAtOnce) {
   WorkerPool pool(4, execute_blocking);
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < 3; ++i) {
-    threads.emplace_back([&] {
-      std::uint32_t own_word = 0;
-      Inbox own(Doorbell{&own_word});
-      for (std::uint64_t round = 0; round < test::scaled(2000); ++round) {
-        Operation operation{.kind = Kind::path_status, .path = "/"};
-        pool.execute(operation, own);
-        Operation* got = nullptr;
-        EXPECT_TRUE(test::eventually([&] { return (got = own.take_all()) != nullptr; }));
-        EXPECT_TRUE(got == &operation && operation.next == nullptr);
-        // The bell is rung after the operation is handed over; the word must live that long.
-        EXPECT_TRUE(test::eventually(
-            [&] { return std::atomic_ref<std::uint32_t>(own_word).load() == round + 1; }));
-      }
-    });
-  }
+  test::at_once("calls of many queues", 3, [&](std::uint32_t) {
+    std::uint32_t own_word = 0;
+    Inbox own(Doorbell{&own_word});
+    for (std::uint64_t round = 0; round < test::scaled(2000); ++round) {
+      Operation operation{.kind = Kind::path_status, .path = "/"};
+      pool.execute(operation, own);
+      Operation* got = nullptr;
+      EXPECT_TRUE(test::eventually([&] { return (got = own.take_all()) != nullptr; }));
+      EXPECT_TRUE(got == &operation && operation.next == nullptr);
+      // The bell is rung after the operation is handed over; the word must live that long.
+      EXPECT_TRUE(test::eventually(
+          [&] { return std::atomic_ref<std::uint32_t>(own_word).load() == round + 1; }));
+    }
+  });
 }
 
 }  // namespace
