@@ -1,10 +1,11 @@
 #include "programs/file_cache.hpp"
 
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "support/files.hpp"
 
 namespace ferry::bench::file_cache_test {
 namespace {
@@ -48,19 +49,15 @@ TEST(CacheStates, OfAUriFollowFromWhatTheNetworkBrought) {
 }
 
 TEST(PlainFile, WritesAndReadsBack) {
-  const char* folder = std::getenv("TMPDIR");
-  std::string path = std::string(folder != nullptr ? folder : "/tmp") + "/ferry-test-XXXXXX";
-  const int fd = ::mkstemp(path.data());
-  ASSERT_GE(fd, 0);
-  ::close(fd);
+  const test::ScratchDirectory directory;
+  test::write_file(directory / "f", "");
   const std::vector<unsigned char> data(10000, 7);
-  const PlainFile file(path, O_RDWR);
+  const PlainFile file(directory / "f", O_RDWR);
   file.write(data.data(), data.size(), 5);
   EXPECT_EQ(file.size_bytes(), data.size() + 5);
   std::vector<unsigned char> back(data.size());
   file.read(back.data(), back.size(), 5);
   EXPECT_EQ(back, data);
-  ::unlink(path.c_str());
 }
 
 }  // namespace

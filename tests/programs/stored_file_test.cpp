@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include <unistd.h>
 
 #include <ferry/ferry.hpp>
+
+#include "support/error_of.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -20,8 +23,7 @@ class StoredFiles : public ::testing::TestWithParam<const char*> {
   void SetUp() override {
     const std::string name = "ferry-stored-file-" + std::to_string(::getpid());
     if (std::string(GetParam()) == "local") {
-      const char* folder = std::getenv("TMPDIR");
-      path_ = std::string(folder != nullptr ? folder : "/tmp") + "/" + name;
+      path_ = std::filesystem::temp_directory_path() / name;
       return;
     }
     const char* server = std::getenv(GetParam());
@@ -39,13 +41,7 @@ class StoredFiles : public ::testing::TestWithParam<const char*> {
 };
 
 int error_of(const std::string& path, int flags) {
-  try {
-    const StoredFile file(path, flags);
-    return 0;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(path), std::string::npos);
-    return error.code().value();
-  }
+  return test::error_of([&] { StoredFile(path, flags); }, path);
 }
 
 TEST_P(StoredFiles, WriteReadAndGo) {

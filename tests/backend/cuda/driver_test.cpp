@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backend/cuda/gpus.hpp"
+#include "support/error_of.hpp"
 #include "support/mock_gpu.hpp"
 
 namespace ferry::cuda {
@@ -94,14 +95,8 @@ TEST_F(CudaDriver, DescribesItsGpus) {
   EXPECT_EQ(info.memory_bytes, std::uint64_t{16} << 30);
   EXPECT_EQ(info.compute_major, 9);
   EXPECT_EQ(info.copy_engines, 2);
-  for (const int ordinal : {-1, 2}) {
-    try {
-      driver.device_info(ordinal);
-      FAIL() << "GPU " << ordinal;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code().value(), ENODEV);
-    }
-  }
+  for (const int ordinal : {-1, 2})
+    EXPECT_EQ(test::error_of([&] { driver.device_info(ordinal); }), ENODEV) << "GPU " << ordinal;
 }
 
 TEST_F(CudaDriver, TurnsResultsIntoTextAndErrno) {
@@ -113,14 +108,9 @@ TEST_F(CudaDriver, TurnsResultsIntoTextAndErrno) {
   EXPECT_EQ(error_number(Result::no_device), ENODEV);
   EXPECT_EQ(error_number(Result::invalid_value), EINVAL);
   EXPECT_EQ(error_number(Result::ecc_uncorrectable), EIO);
-  try {
-    driver.check(Result::out_of_memory, "cuMemAlloc");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code().value(), ENOMEM);
-    EXPECT_TRUE(std::string(error.what())
-                    .starts_with("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY, out of memory"));
-  }
+  EXPECT_EQ(test::error_of([&] { driver.check(Result::out_of_memory, "cuMemAlloc"); },
+                           "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY, out of memory"),
+            ENOMEM);
 }
 
 TEST_F(CudaDriver, TellsWhoseMemoryItIs) {
