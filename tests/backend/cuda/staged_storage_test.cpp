@@ -44,6 +44,9 @@ class StagedTransfers : public test::OnMockGpu {
     staged = make_staged_storage(below, gpu, device, options, 1);
     driver = std::make_unique<StorageDriver>(*staged);
   }
+  test::DrivenFile open(const std::string& path, int flags) {
+    return {*driver, driver->must_open(path, flags)};
+  }
   char* at(std::size_t offset) const { return reinterpret_cast<char*>(device.pointer()) + offset; }
   // The bytes behind such an address.
   char* bytes_at(std::size_t offset) const { return at(offset) + MockCuda::get("kernel_offset"); }
@@ -70,7 +73,7 @@ TEST_F(StagedTransfers, ReadsAFileIntoTheDevice) {
   make(*posix);
   const std::string text = noise(300'000);
   test::write_file(directory / "file", text);
-  storage::File* file = driver->must_open(directory / "file", O_RDONLY);
+  const auto file = open(directory / "file", O_RDONLY);
   EXPECT_EQ(driver->pread(file, at(1000), 300'000, 0), 300'000);
   EXPECT_EQ(device_text(1000, 300'000), text);
   // Short at the end of the file, and nothing behind it.
@@ -78,16 +81,15 @@ TEST_F(StagedTransfers, ReadsAFileIntoTheDevice) {
   EXPECT_EQ(device_text(500'000, 50'000), text.substr(250'000));
   EXPECT_EQ(driver->pread(file, at(0), 10, 300'000), 0);
   EXPECT_EQ(driver->pread(file, at(0), 0, 0), 0);
-  driver->close(file);
 }
 
 TEST_F(StagedTransfers, WritesFromTheDevice) {
   make(*posix);
   const std::string text = noise(300'000);
   std::memcpy(bytes_at(77), text.data(), text.size());
-  storage::File* file = driver->must_open(directory / "file", O_RDWR | O_CREAT);
+  auto file = open(directory / "file", O_RDWR | O_CREAT);
   EXPECT_EQ(driver->pwrite(file, at(77), text.size(), 0), 300'000);
-  driver->close(file);
+  file.close();
   EXPECT_EQ(test::read_file(directory / "file"), text);
 }
 
@@ -95,7 +97,7 @@ TEST_F(StagedTransfers, TakesPiecesOfBothMemories) {
   make(*posix);
   const std::string text = noise(100'000);
   test::write_file(directory / "file", text);
-  storage::File* file = driver->must_open(directory / "file", O_RDWR);
+  auto file = open(directory / "file", O_RDWR);
   std::string host(30'000, '\0');
   EXPECT_EQ(driver->transfer(Kind::read, file,
                              {iovec{at(0), 50'000}, iovec{host.data(), host.size()},
@@ -106,7 +108,7 @@ TEST_F(StagedTransfers, TakesPiecesOfBothMemories) {
   EXPECT_EQ(driver->transfer(Kind::write, file,
                              {iovec{host.data(), host.size()}, iovec{at(0), 50'000}}, 9),
             80'000);
-  driver->close(file);
+  file.close();
   EXPECT_EQ(test::read_file(directory / "file").substr(9, 80'000), host + text.substr(0, 50'000));
 }
 
@@ -115,31 +117,30 @@ TEST_F(StagedTransfers, AppendsInOrder) {
   const std::string text = noise(500'000);
   std::memcpy(bytes_at(0), text.data(), text.size());
   test::write_file(directory / "file", "before");
-  storage::File* file = driver->must_open(directory / "file", O_WRONLY | O_APPEND);
+  auto file = open(directory / "file", O_WRONLY | O_APPEND);
   std::uint64_t position = 0;
   EXPECT_EQ(driver->append(file, at(0), text.size(), position), 500'000);
   EXPECT_EQ(position, 500'006U);
-  driver->close(file);
+  file.close();
   EXPECT_EQ(test::read_file(directory / "file"), "before" + text);
 }
 
 TEST_F(StagedTransfers, ReportsWhatTheStorageRefuses) {
   make(*posix);
-  storage::File* full = driver->must_open("/dev/full", O_WRONLY);
+  auto full = open("/dev/full", O_WRONLY);
   EXPECT_EQ(driver->pwrite(full, at(0), 1'000'000, 0), -ENOSPC);
-  driver->close(full);
+  full.close();
   test::write_file(directory / "file", "text");
-  storage::File* file = driver->must_open(directory / "file", O_RDONLY);
+  const auto file = open(directory / "file", O_RDONLY);
   EXPECT_EQ(driver->pwrite(file, at(0), 100'000, 0), -EBADF);
   EXPECT_EQ(driver->pread(file, at(0), 4, 0), 4);  // nothing is left behind
-  driver->close(file);
 }
 
 TEST_F(StagedTransfers, ACopyThatFailsCutsTheTransfer) {
   make(*posix);
   const std::string text = noise(64 << 10);
   test::write_file(directory / "file", text + text + text);
-  storage::File* file = driver->must_open(directory / "file", O_RDWR);
+  const auto file = open(directory / "file", O_RDWR);
   MockCuda::set("fail_copy_call", 1);  // which of the first parts that is, is open
   const std::int64_t result = driver->pread(file, at(0), 3 * (64 << 10), 0);
   EXPECT_TRUE(result == -EIO || result == 64 << 10) << result;
@@ -149,13 +150,12 @@ TEST_F(StagedTransfers, ACopyThatFailsCutsTheTransfer) {
   EXPECT_EQ(driver->pwrite(file, at(0), 100, 0), -EIO);
   EXPECT_EQ(driver->pread(file, at(0), 100, 0), 100);
   EXPECT_EQ(device_text(0, 100), text.substr(0, 100));
-  driver->close(file);
 }
 
 TEST_F(StagedTransfers, CancelsWhatIsUnderWayAndWhatIsNot) {
   fake.can_cancel = true;
   make(fake);
-  storage::File* file = driver->must_open("file", O_RDONLY);
+  const auto file = open("file", O_RDONLY);
   fake.hold();
   Operation operation{.kind = Kind::read, .file = file};
   iovec one{at(0), 4 << 20};  // far more than there are slabs
@@ -170,12 +170,11 @@ TEST_F(StagedTransfers, CancelsWhatIsUnderWayAndWhatIsNot) {
   fake.release();
   EXPECT_EQ(driver->pread(file, at(0), 100, 0), 100);
   EXPECT_EQ(device_text(0, 100), std::string(100, test::FakeStorage::fill));
-  driver->close(file);
 }
 
 TEST_F(StagedTransfers, SmallOnesDoNotWaitBehindALargeOne) {
   make(fake);
-  storage::File* file = driver->must_open("file", O_RDONLY);
+  const auto file = open("file", O_RDONLY);
   fake.hold();
   Operation operations[2];
   iovec memory[2] = {{at(0), 1 << 20}, {at(1 << 20), 100}};
@@ -192,7 +191,6 @@ TEST_F(StagedTransfers, SmallOnesDoNotWaitBehindALargeOne) {
   driver->next();
   EXPECT_EQ(operations[0].result, 1 << 20);
   EXPECT_EQ(operations[1].result, 100);
-  driver->close(file);
 }
 
 // No bell rings for a GPU's request, so a thread that waits for hours would never see it.
@@ -209,7 +207,7 @@ TEST_F(StagedTransfers, AgreesWithAReference) {
   constexpr unsigned lanes = 8;  // each has its own stretch of the file and of the device
   std::string reference = noise(stretch * lanes);
   test::write_file(directory / "file", reference);
-  storage::File* file = driver->must_open(directory / "file", O_RDWR);
+  auto file = open(directory / "file", O_RDWR);
   struct Lane {
     Operation operation;
     std::vector<iovec> vectors;
@@ -270,7 +268,7 @@ TEST_F(StagedTransfers, AgreesWithAReference) {
     found->busy = false;
     ++ended;
   }
-  driver->close(file);
+  file.close();
   EXPECT_EQ(test::read_file(directory / "file"), reference);
 }
 
