@@ -29,6 +29,36 @@ static uint64_t next_random(uint64_t below) {
   return state % below;
 }
 
+// A call that `choice` names; returns what it returns.
+static ssize_t one_call(uint64_t choice, int file, char* data, size_t bytes, off_t at) {
+  struct iovec vectors[2] = {{data, bytes / 2}, {data + bytes / 2, bytes - bytes / 2}};
+  struct stat status;
+  switch (choice) {
+    case 0:
+    case 1:
+      return write(file, data, bytes);
+    case 2:
+      return pwrite(file, data, bytes, at);
+    case 3:
+      return writev(file, vectors, 2);
+    case 4:
+      return pwritev(file, vectors, 2, at);
+    case 5:
+      return read(file, data, bytes);
+    case 6:
+      return pread(file, data, bytes, at);
+    case 7:
+      return readv(file, vectors, 2);
+    case 8:
+      return lseek(file, at, SEEK_SET);
+    case 9:
+      return next_random(20) == 0 ? ftruncate(file, at) : lseek(file, -5, SEEK_END);
+    default:
+      require(fstat(file, &status) == 0, "fstat");
+      return status.st_size;
+  }
+}
+
 // Small writes and reads of all kinds, at random places.
 static void calls(const char* path) {
   static char data[3000];
@@ -40,42 +70,7 @@ static void calls(const char* path) {
     const off_t at = (off_t)next_random(300000);
     for (size_t b = 0; b < bytes; ++b)
       data[b] = (char)next_random(256);
-    struct iovec vectors[2] = {{data, bytes / 2}, {data + bytes / 2, bytes - bytes / 2}};
-    struct stat status;
-    ssize_t moved = 0;
-    switch (next_random(11)) {
-      case 0:
-      case 1:
-        moved = write(file, data, bytes);
-        break;
-      case 2:
-        moved = pwrite(file, data, bytes, at);
-        break;
-      case 3:
-        moved = writev(file, vectors, 2);
-        break;
-      case 4:
-        moved = pwritev(file, vectors, 2, at);
-        break;
-      case 5:
-        moved = read(file, data, bytes);
-        break;
-      case 6:
-        moved = pread(file, data, bytes, at);
-        break;
-      case 7:
-        moved = readv(file, vectors, 2);
-        break;
-      case 8:
-        moved = lseek(file, at, SEEK_SET);
-        break;
-      case 9:
-        moved = next_random(20) == 0 ? ftruncate(file, at) : lseek(file, -5, SEEK_END);
-        break;
-      default:
-        require(fstat(file, &status) == 0, "fstat");
-        moved = status.st_size;
-    }
+    const ssize_t moved = one_call(next_random(11), file, data, bytes, at);
     sum = sum * 31 + (uint64_t)moved + (uint64_t)(moved > 0 && bytes > 0 ? data[0] : 0);
   }
   const off_t end = lseek(file, 0, SEEK_CUR);

@@ -210,19 +210,10 @@ Result cuDeviceGetPCIBusId(char* text, int bytes, DeviceIndex device) {
 }
 
 Result cuDeviceGetAttribute(int* value, DeviceAttribute attribute, DeviceIndex device) {
-  switch (attribute) {
-    case DeviceAttribute::compute_capability_major:
-      *value = 9;
-      break;
-    case DeviceAttribute::async_engine_count:
-      *value = 2;
-      break;
-    case DeviceAttribute::multiprocessor_count:
-      *value = 1;
-      break;
-    default:
-      *value = 0;
-  }
+  *value = attribute == DeviceAttribute::compute_capability_major ? 9
+           : attribute == DeviceAttribute::async_engine_count     ? 2
+           : attribute == DeviceAttribute::multiprocessor_count   ? 1
+                                                                  : 0;
   return valid_device(device);
 }
 
