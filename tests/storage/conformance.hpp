@@ -31,7 +31,7 @@ using test::StorageDriver;
 
 struct Variant {
   const char* name;
-  const char* directory;  // null: the usual one for temporary files
+  const char* directory = nullptr;  // null: the usual one for temporary files
   Engine engine = Engine::automatic;
   bool direct = false;
   // Whose folders a test also sees as local files. Null: `directory` itself.

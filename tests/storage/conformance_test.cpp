@@ -19,30 +19,20 @@ const auto mounted =
 
 INSTANTIATE_TEST_SUITE_P(Posix, Conformance, mounted, name_of);
 INSTANTIATE_TEST_SUITE_P(Posix, MountedConformance, mounted, name_of);
-INSTANTIATE_TEST_SUITE_P(Nfs, Conformance,
-                         testing::Values(Variant{
-                             .name = "nfs", .directory = nullptr, .server = "NFS"}),
+INSTANTIATE_TEST_SUITE_P(Nfs, Conformance, testing::Values(Variant{.name = "nfs", .server = "NFS"}),
                          name_of);
 // The library, and what ceph-fuse has mounted.
 const auto ceph = testing::Values(
-    Variant{.name = "library", .directory = nullptr, .server = "CEPH"},
-    Variant{.name = "fuse_uring", .directory = nullptr, .server = "CEPH", .mounted = true},
-    Variant{.name = "fuse_threads",
-            .directory = nullptr,
-            .engine = Engine::threads,
-            .server = "CEPH",
-            .mounted = true});
+    Variant{.name = "library", .server = "CEPH"},
+    Variant{.name = "fuse_uring", .server = "CEPH", .mounted = true},
+    Variant{.name = "fuse_threads", .engine = Engine::threads, .server = "CEPH", .mounted = true});
 
 INSTANTIATE_TEST_SUITE_P(Ceph, Conformance, ceph, name_of);
 // Debian has no OrangeFS. A real one is tested where mounted and named.
 INSTANTIATE_TEST_SUITE_P(Pvfs2Mock, Conformance,
-                         testing::Values(Variant{
-                             .name = "mock", .directory = nullptr, .mock = true}),
-                         name_of);
+                         testing::Values(Variant{.name = "mock", .mock = true}), name_of);
 INSTANTIATE_TEST_SUITE_P(Pvfs2, Conformance,
-                         testing::Values(Variant{
-                             .name = "real", .directory = nullptr, .server = "PVFS2"}),
-                         name_of);
+                         testing::Values(Variant{.name = "real", .server = "PVFS2"}), name_of);
 INSTANTIATE_TEST_SUITE_P(Ceph, StripedConformance, ceph, name_of);
 
 }  // namespace
