@@ -1,5 +1,4 @@
 // Bytes: where they go, and when others see them.
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <numeric>

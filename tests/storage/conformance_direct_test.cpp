@@ -1,5 +1,4 @@
 // Any alignment, also with direct I/O.
-#include <cerrno>
 #include <cstring>
 #include <string>
 #include <vector>

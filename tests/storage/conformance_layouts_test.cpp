@@ -1,6 +1,5 @@
 // Layouts: requested for new files, and reported as granted.
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "storage/late_changes.hpp"
 
 #include <cerrno>
-#include <memory>
 #include <optional>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "storage/layout.hpp"
 
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>

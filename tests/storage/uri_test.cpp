@@ -1,7 +1,6 @@
 #include "storage/uri.hpp"
 
 #include <stdexcept>
-#include <string>
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,9 @@
 // Batches, order, failures and the end of copies between pinned slots and GPUs.
 #include "backend/cuda/copy_engine.hpp"
 
-#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 

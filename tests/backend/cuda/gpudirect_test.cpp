@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "support/in_a_child.hpp"
-#include "support/mock_gpu.hpp"
 
 namespace ferry::cuda {
 namespace {

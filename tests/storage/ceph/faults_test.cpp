@@ -1,14 +1,12 @@
 // A Ceph cluster whose servers end, hang or return while requests are in flight: the rig's. Tests
 // that kill servers need one that stores in files (FERRY_TEST_CEPH_DISK is set), and some need
 // ceph-fuse's mount.
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,14 +1,10 @@
 // An NFS server that ends, hangs or returns while requests are in flight: the rig's.
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

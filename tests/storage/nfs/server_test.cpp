@@ -1,10 +1,8 @@
 // What a server may do to a client: lose writes, answer late, and list impossible names. With a
 // server in this process (support/fake_nfs_server.hpp).
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -16,7 +14,6 @@
 
 #include "storage/router.hpp"
 #include "support/fake_nfs_server.hpp"
-#include "support/files.hpp"
 #include "support/in_a_child.hpp"
 #include "support/storage_driver.hpp"
 #include "support/within.hpp"

@@ -1,6 +1,5 @@
 #include "storage/posix/places.hpp"
 
-#include <memory>
 #include <string>
 #include <vector>
 
