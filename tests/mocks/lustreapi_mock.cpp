@@ -25,7 +25,11 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "mocks/lustre_words.hpp"
+
 namespace {
+
+using ferry::test::LustreWords;
 
 namespace fs = std::filesystem;
 
@@ -55,70 +59,37 @@ int fail(int error) {
 
 // ---- the words of lustre.lov
 
-class Words {
- public:
-  template <class Number>
-  Words& add(Number number) {
-    const auto* first = reinterpret_cast<const char*>(&number);
-    bytes_.insert(bytes_.end(), first, first + sizeof number);
-    return *this;
-  }
-  Words& add_name(const std::string& name) {
-    bytes_ += name;
-    bytes_.append(pool_name_max + 1 - name.size(), '\0');
-    return *this;
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
-
 std::uint16_t count_in_words(std::uint64_t count) {
   if (count == left_to_lustre) return 0;
   return count == everywhere ? 0xffff : static_cast<std::uint16_t>(count);
 }
 
 // `in_file`: it has objects, or gets them later, and no word for the requested server.
-std::string words_of(const Component& one, bool in_file) {
-  Words words;
-  words.add(one.pool.empty() ? std::uint32_t{0x0BD10BD0} : std::uint32_t{0x0BD30BD0});
-  words.add(one.pattern == overstriping ? std::uint32_t{0x201} : std::uint32_t{1});
-  words.add(std::uint64_t{0}).add(std::uint64_t{0});
-  words.add(static_cast<std::uint32_t>(one.stripe_bytes == left_to_lustre ? 0 : one.stripe_bytes));
-  words.add(count_in_words(one.stripe_count));
-  const auto server =
-      one.first == left_to_lustre ? std::uint16_t{0xffff} : static_cast<std::uint16_t>(one.first);
-  words.add(in_file ? std::uint16_t{1} : server);
-  if (!one.pool.empty()) words.add_name(one.pool);
-  if (!in_file || one.begin > 0) return words.bytes();
+LustreWords words_of(const Component& one, bool in_file) {
+  const std::uint32_t magic = one.pool.empty() ? 0x0BD10BD0 : 0x0BD30BD0;
+  const std::uint32_t pattern = one.pattern == overstriping ? 0x201 : 1;
+  const std::uint64_t bytes = one.stripe_bytes == left_to_lustre ? 0 : one.stripe_bytes;
+  const std::uint64_t server = in_file ? 1 : one.first == left_to_lustre ? 0xffff : one.first;
+  LustreWords words =
+      ferry::test::stripes(magic, pattern, static_cast<std::uint32_t>(bytes),
+                           count_in_words(one.stripe_count), static_cast<std::uint16_t>(server));
+  if (!one.pool.empty()) words.add(ferry::test::pool(one.pool));
+  if (!in_file || one.begin > 0) return words;
   for (std::uint64_t stripe = 0; stripe < one.stripe_count; ++stripe) {
-    words.add(std::uint64_t{7}).add(stripe).add(std::uint32_t{0});
-    words.add(static_cast<std::uint32_t>((one.first + stripe) % osts));
+    const auto on = static_cast<std::uint32_t>((one.first + stripe) % osts);
+    words.add(ferry::test::object(on, stripe));
   }
-  return words.bytes();
+  return words;
 }
 
-std::string words_of(const std::vector<Component>& components, bool is_composite, bool in_file) {
+LustreWords words_of(const std::vector<Component>& components, bool is_composite, bool in_file) {
   if (!is_composite) return words_of(components.front(), in_file);
-  std::string blobs;
-  Words entries;
-  auto offset = static_cast<std::uint32_t>(32 + 48 * components.size());
-  std::uint32_t number = 1;
+  std::vector<ferry::test::LustrePiece> pieces;
   for (const Component& one : components) {
-    const std::string blob = words_of(one, in_file);
-    const auto bytes = static_cast<std::uint32_t>(blob.size());
     const std::uint32_t flags = in_file && one.begin == 0 ? 0x10 : 0;
-    entries.add(number++).add(flags).add(one.begin).add(one.end);
-    entries.add(offset).add(bytes).add(std::uint64_t{0}).add(std::uint64_t{0});
-    offset += bytes;
-    blobs += blob;
+    pieces.push_back({one.begin, one.end, words_of(one, in_file), flags});
   }
-  Words head;
-  head.add(std::uint32_t{0x0BD60BD0}).add(offset).add(std::uint32_t{1}).add(std::uint16_t{0});
-  head.add(static_cast<std::uint16_t>(components.size()));
-  head.add(std::uint64_t{0}).add(std::uint64_t{0});
-  return head.bytes() + entries.bytes() + blobs;
+  return ferry::test::composite(pieces);
 }
 
 // What new files in a folder get, if it is not composite.
@@ -301,7 +272,7 @@ int llapi_layout_file_open(const char* path, int flags, mode_t mode, const llapi
     if (one.first != left_to_lustre && one.first >= osts) error = ENODEV;
     if (is_file) one = granted(one, folder);
   }
-  const std::string words = words_of(stored, layout->is_composite, is_file);
+  const std::vector<std::byte> words = words_of(stored, layout->is_composite, is_file).get();
   if (error == 0 && fsetxattr(fd, attribute, words.data(), words.size(), 0) != 0)
     error = errno == ENOTSUP ? ENOTTY : errno;
   if (error == 0) return fd;

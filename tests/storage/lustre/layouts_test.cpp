@@ -15,6 +15,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "mocks/lustre_words.hpp"
 #include "storage/lustre/attribute.hpp"
 #include "storage/lustre/defaults.hpp"
 #include "storage/mounted_layout.hpp"
@@ -23,79 +24,14 @@
 namespace ferry::storage::lustre_layouts_test {
 namespace {
 
+using test::composite;
+using test::object;
+using test::pool;
+using test::stripes;
+using Bytes = test::LustreWords;
+
 constexpr std::uint64_t mib = 1 << 20;
 constexpr const char* mock_attribute = "user.ferry.mock.lov";
-
-// ---- the words of lustre.lov
-
-// Little-endian numbers, one after the other.
-class Bytes {
- public:
-  template <class Number>
-  Bytes& add(Number number) {
-    const auto* first = reinterpret_cast<const std::byte*>(&number);
-    bytes_.insert(bytes_.end(), first, first + sizeof number);
-    return *this;
-  }
-  Bytes& add(const Bytes& more) {
-    bytes_.insert(bytes_.end(), more.bytes_.begin(), more.bytes_.end());
-    return *this;
-  }
-  const std::vector<std::byte>& get() const { return bytes_; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
-Bytes stripes(std::uint32_t magic, std::uint32_t pattern, std::uint32_t bytes, std::uint16_t count,
-              std::uint16_t first) {
-  Bytes made;
-  made.add(magic).add(pattern).add(std::uint64_t{0}).add(std::uint64_t{0});
-  return made.add(bytes).add(count).add(first);
-}
-
-Bytes pool(const char* name) {
-  Bytes made;
-  for (std::size_t i = 0, end = std::strlen(name); i < 16; ++i)
-    made.add(i < end ? name[i] : '\0');
-  return made;
-}
-
-// A foreign layout, whatever its contents.
-Bytes foreign() {
-  Bytes made;
-  made.add(std::uint32_t{0x0BD70BD0}).add(std::uint32_t{4}).add(std::uint32_t{1});
-  return made.add(std::uint32_t{0}).add(std::uint32_t{0});
-}
-
-Bytes object(std::uint32_t server) {
-  Bytes made;
-  return made.add(std::uint64_t{7}).add(std::uint64_t{0}).add(std::uint32_t{0}).add(server);
-}
-
-struct Piece {
-  std::uint64_t begin;
-  std::uint64_t end;
-  Bytes stripes;
-  std::uint32_t flags = 0x10;  // it has its servers
-};
-
-Bytes composite(const std::vector<Piece>& pieces) {
-  Bytes all;
-  all.add(std::uint32_t{0x0BD60BD0}).add(std::uint32_t{0}).add(std::uint32_t{1});
-  all.add(std::uint16_t{0}).add(static_cast<std::uint16_t>(pieces.size()));
-  all.add(std::uint64_t{0}).add(std::uint64_t{0});
-  auto offset = static_cast<std::uint32_t>(32 + pieces.size() * 48);
-  for (const Piece& piece : pieces) {
-    const auto bytes = static_cast<std::uint32_t>(piece.stripes.get().size());
-    all.add(std::uint32_t{1}).add(piece.flags).add(piece.begin).add(piece.end);
-    all.add(offset).add(bytes).add(std::uint64_t{0}).add(std::uint64_t{0});
-    offset += bytes;
-  }
-  for (const Piece& piece : pieces)
-    all.add(piece.stripes);
-  return all;
-}
 
 // ---- by the library
 
@@ -404,6 +340,13 @@ TEST(LustreName, IsInWhatIsMounted) {
   EXPECT_EQ(lustre_name("10.0.0.1@tcp:/lustre"), "lustre");
   EXPECT_EQ(lustre_name("10.0.0.1@tcp:10.0.0.2@tcp:/scratch/users/me"), "scratch");
   EXPECT_EQ(lustre_name("/dev/vda"), "");
+}
+
+// A foreign layout, whatever its contents.
+Bytes foreign() {
+  Bytes made;
+  made.add(std::uint32_t{0x0BD70BD0}).add(std::uint32_t{4}).add(std::uint32_t{1});
+  return made.add(std::uint32_t{0}).add(std::uint32_t{0});
 }
 
 Layout told_by(const Bytes& words, bool is_directory = false) {
