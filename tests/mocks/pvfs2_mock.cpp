@@ -174,6 +174,12 @@ int reopen(const pvfs2::Reference& reference, int flags) {
   return fd < 0 ? -1 : open(path_of(fd).c_str(), flags | O_CLOEXEC);
 }
 
+// As that user; -1 with errno.
+int open_as(const pvfs2::Credential* who, const std::string& path, int flags) {
+  const As user(who);
+  return open(path.c_str(), flags | O_CLOEXEC, 0600);
+}
+
 // The servers check a file's mode at each transfer.
 bool may(const pvfs2::Reference& reference, const pvfs2::Credential* who, unsigned wanted) {
   const int fd = descriptor(reference);
@@ -331,12 +337,7 @@ int PVFS_sys_lookup(std::int32_t file_system, char* path, const pvfs2::Credentia
     if (index >= state().folders.size()) return pvfs2_error(EINVAL);
     folder = state().folders[index];
   }
-  const int flags = O_PATH | O_CLOEXEC | (follows != 0 ? 0 : O_NOFOLLOW);
-  int fd = -1;
-  {
-    const As user(who);
-    fd = open((folder + path).c_str(), flags);
-  }
+  const int fd = open_as(who, folder + path, O_PATH | (follows != 0 ? 0 : O_NOFOLLOW));
   // The real one does not tell these apart.
   if (fd < 0 && errno == ENOTDIR) errno = ENOENT;
   if (fd < 0 && errno == ELOOP) errno = EMLINK;  // its word for that
@@ -382,11 +383,7 @@ int PVFS_sys_create(char* name, pvfs2::Reference folder, pvfs2::Attributes attri
   const int above = descriptor(folder);
   if (above < 0) return pvfs2_error(errno);
   const std::string path = path_of(above) + "/" + name;
-  int fd = -1;
-  {
-    const As user(who);
-    fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  }
+  const int fd = open_as(who, path, O_RDWR | O_CREAT | O_EXCL);
   if (fd < 0) return pvfs2_error(errno);
   fchmod(fd, attributes.permissions);
   std::int64_t bytes = distribution != nullptr ? *static_cast<std::int64_t*>(distribution->settings)
