@@ -17,6 +17,7 @@
 #include <fcntl.h>
 
 #include "base/futex.hpp"
+#include "base/sanitizer.hpp"
 #include "storage/storage.hpp"
 #include "support/depth.hpp"
 
@@ -97,11 +98,8 @@ class FailingStorage final : public storage::Storage {
   }
   storage::Description describe() const override { return {"failing", "memory", {}}; }
 
-  std::string contents(const std::string& path) {
-    const std::lock_guard lock(mutex_);
-    return files_.at(path)->bytes;
-  }
-  std::string contents(const std::string& path, std::size_t offset, std::size_t bytes) {
+  std::string contents(const std::string& path, std::size_t offset = 0,
+                       std::size_t bytes = std::string::npos) {
     const std::lock_guard lock(mutex_);
     const std::string& all = files_.at(path)->bytes;
     return offset < all.size() ? all.substr(offset, bytes) : "";
@@ -326,22 +324,13 @@ class FailingStorage final : public storage::Storage {
         std::copy_n(data.bytes.data() + at, bytes, static_cast<char*>(vector.iov_base));
       } else {
         if (data.bytes.size() < at + bytes) data.bytes.resize(at + bytes, '\0');
-        copy_unseen(data.bytes.data() + at, static_cast<const char*>(vector.iov_base), bytes);
+        const UnseenReads unseen;  // like the kernel's: a page may change during its write-back
+        std::copy_n(static_cast<const char*>(vector.iov_base), bytes, data.bytes.data() + at);
       }
       operation.result += static_cast<std::int64_t>(bytes);
       at += bytes;
       left -= bytes;
     }
-  }
-  // Like the kernel, invisible to the thread sanitizer: a page may change during its write-back,
-  // which is repeated then.
-#if defined(__SANITIZE_THREAD__)
-  __attribute__((no_sanitize_thread))
-#endif
-  static void
-  copy_unseen(char* to, const char* from, std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; ++i)
-      to[i] = *static_cast<const volatile char*>(from + i);
   }
 
   std::mutex mutex_;

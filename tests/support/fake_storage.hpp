@@ -42,7 +42,7 @@ class FakeStorage final : public storage::Storage {
     holding_ = false;
     const std::lock_guard lock(mutex_);
     for (FakeQueue* queue : queues_)
-      storage_ring(queue);
+      queue->ring();
   }
 
   Counts counts;
@@ -144,7 +144,6 @@ class FakeStorage final : public storage::Storage {
     std::vector<storage::Operation*> held_;
     std::deque<storage::Operation*> finished_;
   };
-  static void storage_ring(FakeQueue* queue) { queue->ring(); }
 
   std::atomic<bool> holding_{false};
   std::mutex mutex_;  // guards queues_

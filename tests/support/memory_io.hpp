@@ -17,6 +17,7 @@
 
 #include <ferry/device/cache/page_cache.hpp>
 
+#include "base/sanitizer.hpp"
 #include "support/depth.hpp"
 
 namespace ferry::test {
@@ -78,7 +79,9 @@ class MemoryFiles {
       if (file.data.size() < end) file.data.resize(end, '\0');
       for (std::size_t byte = at; byte < end; ++byte)
         if (byte >= file.written.size() || !file.written[byte]) ++strangers;
-      copy_unseen(file.data.data() + at, pieces[i].data, bytes);
+      // Like the kernel's: a page may change during its write-back (frames.hpp, F3).
+      const UnseenReads unseen;
+      std::memcpy(file.data.data() + at, pieces[i].data, bytes);
       done += static_cast<std::int64_t>(bytes);
       at = end;
     }
@@ -146,11 +149,8 @@ class MemoryFiles {
     file.data.resize(size, '\0');
     if (forget && file.written.size() > size) file.written.resize(size);
   }
-  std::string contents(int handle) const {
-    const std::lock_guard lock(mutex_);
-    return files_.at(static_cast<std::size_t>(handle - 1)).data;
-  }
-  std::string contents(int handle, std::size_t offset, std::size_t bytes) const {
+  std::string contents(int handle, std::size_t offset = 0,
+                       std::size_t bytes = std::string::npos) const {
     const std::lock_guard lock(mutex_);
     return files_.at(static_cast<std::size_t>(handle - 1)).data.substr(offset, bytes);
   }
@@ -200,19 +200,7 @@ class MemoryFiles {
     std::int64_t result = 0;
     unsigned looks_left = 0;
   };
-  // Like the kernel, invisible to the thread sanitizer: a page may change during its write-back,
-  // which is repeated then (frames.hpp, F3).
-#if defined(__SANITIZE_THREAD__)
-  __attribute__((no_sanitize_thread))
-#endif
-  static void
-  copy_unseen(char* to, const unsigned char* from, std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; ++i)
-      to[i] = static_cast<char>(*static_cast<const volatile unsigned char*>(from + i));
-  }
-  bool fails(const std::atomic<unsigned>& one_in) {
-    return one_in != 0 && random_.one_in(one_in);
-  }
+  bool fails(const std::atomic<unsigned>& one_in) { return one_in != 0 && random_.one_in(one_in); }
   // How many bytes are transferred before something fails.
   std::size_t limit_of(const std::atomic<unsigned>& one_in, const device::cache::Piece* pieces,
                        std::uint32_t count) {

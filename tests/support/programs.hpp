@@ -261,11 +261,6 @@ void run_groups(std::uint32_t groups, const Program& program) {
   at_once("a device program", groups, [&](std::uint32_t i) { run_group<Kind>(i, program); });
 #endif
 }
-// On one thread.
-template <class Program>
-void run_alone(const Program& program) {
-  run_groups<Threads>(1, program);
-}
 
 // How a device program waits.
 inline device::HostHooks device_hooks() {

@@ -167,35 +167,17 @@ class RandomCalls {
     return a < b ? a : b;
   }
   FERRY_DEVICE std::uint64_t some_edge() {
-    const std::uint64_t number = random_.below(8);
-    if (number == 0) return 0;
-    if (number == 1) return 512;
-    if (number == 2) return size_;
-    return std::uint64_t{4096} << (number == 3   ? 0
-                                   : number == 4 ? 1
-                                   : number == 5 ? 4
-                                   : number == 6 ? 5
-                                                 : 6);
+    const std::uint64_t edges[] = {0, 512, size_, 4096, 8'192, 65'536, 131'072, 262'144};
+    return edges[random_.below(8)];
   }
   // Near critical places: page and sector borders, the end of the file.
   FERRY_DEVICE_CALL std::uint64_t edge(std::uint64_t limit) {
-    std::uint64_t value = 0;
-    switch (random_.below(4)) {
-      case 0:
-        value = random_.below(limit + 1);
-        break;
-      case 1:
-        value = some_edge();
-        break;
-      case 2:
-        value = some_edge() + random_.below(9);
-        value -= smaller(value, 4);
-        break;
-      default:
-        value = random_.below(limit / 4096 + 1) * 4096;
-        break;
-    }
-    return smaller(value, limit);
+    const std::uint64_t choice = random_.below(4);
+    if (choice == 0) return random_.below(limit + 1);
+    if (choice == 1) return smaller(some_edge(), limit);
+    if (choice == 3) return random_.below(limit / 4096 + 1) * 4096;
+    const std::uint64_t beside = some_edge() + random_.below(9);
+    return smaller(beside - smaller(beside, 4), limit);
   }
   FERRY_DEVICE std::uint64_t length() {
     if (random_.one_in(12)) return edge(calls_size_max / 2);
