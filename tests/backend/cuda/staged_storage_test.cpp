@@ -157,11 +157,8 @@ TEST_F(StagedTransfers, CancelsWhatIsUnderWayAndWhatIsNot) {
   make(fake);
   const auto file = open("file", O_RDONLY);
   fake.hold();
-  Operation operation{.kind = Kind::read, .file = file};
-  iovec one{at(0), 4 << 20};  // far more than there are slabs
-  operation.vectors = {&one, 1};
-  driver->queue().submit(operation);
-  driver->queue().flush();
+  test::DrivenTransfer operation(Kind::read, file, at(0), 4 << 20);  // far more than the slabs
+  driver->start(operation);
   EXPECT_EQ(fake.counts.held.load(), 2);  // the large slabs
   EXPECT_EQ(driver->queue().reap(), nullptr);
   driver->queue().cancel(operation);
@@ -176,21 +173,16 @@ TEST_F(StagedTransfers, SmallOnesDoNotWaitBehindALargeOne) {
   make(fake);
   const auto file = open("file", O_RDONLY);
   fake.hold();
-  Operation operations[2];
-  iovec memory[2] = {{at(0), 1 << 20}, {at(1 << 20), 100}};
-  for (int i = 0; i < 2; ++i) {
-    operations[i].kind = Kind::read;
-    operations[i].file = file;
-    operations[i].vectors = {&memory[i], 1};
-    driver->queue().submit(operations[i]);
-  }
-  driver->queue().flush();
+  test::DrivenTransfer large(Kind::read, file, at(0), 1 << 20);
+  test::DrivenTransfer small(Kind::read, file, at(1 << 20), 100);
+  driver->queue().submit(large);
+  driver->start(small);
   EXPECT_EQ(fake.counts.held.load(), 3);  // two large parts and the small one
   fake.release();
   driver->next();
   driver->next();
-  EXPECT_EQ(operations[0].result, 1 << 20);
-  EXPECT_EQ(operations[1].result, 100);
+  EXPECT_EQ(large.result, 1 << 20);
+  EXPECT_EQ(small.result, 100);
 }
 
 // No bell rings for a GPU's request, so a thread that waits for hours would never see it.
