@@ -40,19 +40,26 @@ class Programs : public testing::Test {
   // Runs the C program with and without it, and returns the summary for its file.
   std::string same_with_and_without(const std::string& what, const std::string& options) {
     const std::string program = std::string(FERRY_SMALL_REQUESTS " ") + what + " ";
-    const std::string plain = directory_ / "plain.dat";
-    const std::string file = directory_ / "file.dat";
-    const std::string summary = directory_ / "summary";
-    const Done without = run(program + plain);
-    const Done with = run(buffered("*.dat" + options, summary) + program + file);
+    const Done without = run(program + plain_);
+    const Done with = run(buffered("*.dat" + options, summary_) + program + file_);
     EXPECT_EQ(without.status, 0) << without.output;
     EXPECT_EQ(with.status, without.status) << what;
     EXPECT_EQ(with.output, without.output) << what;
-    EXPECT_TRUE(same_bytes(read_file(file), read_file(plain))) << what;
-    return read_file(summary);
+    EXPECT_TRUE(same_bytes(read_file(file_), read_file(plain_))) << what;
+    return take_summary();
   }
 
-  ScratchDirectory directory_;
+  // Those of one run; the library appends them.
+  std::string take_summary() const {
+    const std::string summary = read_file(summary_);
+    remove(summary_.c_str());
+    return summary;
+  }
+
+  const ScratchDirectory directory_;
+  const std::string plain_ = directory_ / "plain.dat";
+  const std::string file_ = directory_ / "file.dat";
+  const std::string summary_ = directory_ / "summary";
 };
 
 TEST_F(Programs, SmallCallsOfAllKinds) {
@@ -62,7 +69,6 @@ TEST_F(Programs, SmallCallsOfAllKinds) {
     const std::string summary = same_with_and_without("calls", options);
     EXPECT_NE(summary.find("file.dat: "), std::string::npos) << summary;
     EXPECT_EQ(summary.find("buffering ended"), std::string::npos) << summary;
-    remove((directory_ / "summary").c_str());
   }
 }
 
@@ -74,15 +80,13 @@ TEST_F(Programs, Streams) {
 }
 
 TEST_F(Programs, LargeRequestsComeFromSmallOnes) {
-  const std::string file = directory_ / "file.dat";
-  const std::string summary = directory_ / "summary";
-  const Done done = run(buffered("*.dat:size=1m", summary) +
-                        "sh -c 'head -c 3000000 /dev/zero | dd bs=100 iflag=fullblock of=" + file +
+  const Done done = run(buffered("*.dat:size=1m", summary_) +
+                        "sh -c 'head -c 3000000 /dev/zero | dd bs=100 iflag=fullblock of=" + file_ +
                         " 2>/dev/null'");
   ASSERT_EQ(done.status, 0);
-  EXPECT_EQ(ferry::test::file_size(file), 3'000'000);
+  EXPECT_EQ(ferry::test::file_size(file_), 3'000'000);
   // dd moves its file to descriptor 1 with dup2, where it is not buffered.
-  EXPECT_NE(read_file(summary).find("buffering ended: dup2"), std::string::npos);
+  EXPECT_NE(take_summary().find("buffering ended: dup2"), std::string::npos);
 }
 
 TEST_F(Programs, WhatIsNotBufferedAnyMore) {
@@ -99,7 +103,6 @@ TEST_F(Programs, WhatIsNotBufferedAnyMore) {
         summary.find(std::string("100 writes of 7 bytes became 1 of 700; buffering ended: ") + why),
         std::string::npos)
         << summary;
-    remove((directory_ / "summary").c_str());
   }
 }
 
@@ -117,48 +120,45 @@ TEST_F(Programs, ItGoesOnAfterAChildOfVfork) {
 TEST_F(Programs, NothingIsLostAtAnyEnd) {
   EXPECT_NE(same_with_and_without("exit", "").find("100 writes of 7 bytes became 1 of 700"),
             std::string::npos);
-  remove((directory_ / "summary").c_str());
   const std::string program = FERRY_SMALL_REQUESTS " exec ";
-  const Done without = run(program + (directory_ / "plain.dat"));
-  const Done with =
-      run(buffered("*.dat", directory_ / "summary") + program + (directory_ / "file.dat"));
+  const Done without = run(program + plain_);
+  const Done with = run(buffered("*.dat", summary_) + program + file_);
   EXPECT_EQ(with.output, without.output);
-  EXPECT_TRUE(same_bytes(read_file(directory_ / "file.dat"), read_file(directory_ / "plain.dat")));
+  EXPECT_TRUE(same_bytes(read_file(file_), read_file(plain_)));
 }
 
 TEST_F(Programs, ErrorsAreToldAtClose) {
   const std::string program = FERRY_SMALL_REQUESTS " limited ";
-  EXPECT_EQ(run(program + (directory_ / "plain.dat")).output, "1 0 1\n");
-  const Done with = run(buffered("*.dat", "") + program + (directory_ / "file.dat") + " 2>&1");
+  EXPECT_EQ(run(program + plain_).output, "1 0 1\n");
+  const Done with = run(buffered("*.dat", "") + program + file_ + " 2>&1");
   EXPECT_NE(with.output.find("0 1 1\n"), std::string::npos) << with.output;
   EXPECT_NE(with.output.find("ferry-iobuf: "), std::string::npos) << with.output;
-  EXPECT_EQ(ferry::test::file_size(directory_ / "file.dat"), 300);
+  EXPECT_EQ(ferry::test::file_size(file_), 300);
 }
 
 TEST_F(Programs, WrongSettingsAreOneLine) {
   for (const std::string settings : {"*.dat:size=5", "*.dat:size=4x", "*.dat:count=0",
                                      "*.dat:speed=1", ":size=4k", "*.dat:size=2g"}) {
-    const Done done = run(buffered(settings, "") + FERRY_SMALL_REQUESTS " exit " +
-                          (directory_ / "file.dat") + " 2>&1");
+    const Done done = run(buffered(settings, "") + FERRY_SMALL_REQUESTS " exit " + file_ + " 2>&1");
     EXPECT_EQ(done.status, 0);
     EXPECT_EQ(done.output.find("ferry-iobuf: FERRY_IOBUF: "), 0U) << done.output;
     EXPECT_EQ(done.output.find('\n'), done.output.size() - 1) << done.output;
-    EXPECT_EQ(ferry::test::file_size(directory_ / "file.dat"), 700);
+    EXPECT_EQ(ferry::test::file_size(file_), 700);
   }
 }
 
 TEST_F(Programs, OthersAreLeftAlone) {
-  const Done done = run(buffered("*.other,/nowhere/*", directory_ / "summary") +
-                        FERRY_SMALL_REQUESTS " calls " + (directory_ / "file.dat"));
+  const Done done =
+      run(buffered("*.other,/nowhere/*", summary_) + FERRY_SMALL_REQUESTS " calls " + file_);
   EXPECT_EQ(done.status, 0);
-  EXPECT_EQ(ferry::test::file_size(directory_ / "summary"), -ENOENT);
+  EXPECT_EQ(ferry::test::file_size(summary_), -ENOENT);
 }
 
 #ifdef FERRY_SMALL_REQUESTS_F
 TEST_F(Programs, Fortran) {
   const std::string program = FERRY_SMALL_REQUESTS_F;
   const std::string settings =
-      buffered("*.seq:size=64k,*.dir:size=64k:count=2,*.txt:size=16k", directory_ / "summary");
+      buffered("*.seq:size=64k,*.dir:size=64k:count=2,*.txt:size=16k", summary_);
   // gfortran's own buffers off: every record is a call.
   const std::string small = "GFORTRAN_UNBUFFERED_ALL=y ";
   const Done without = run(small + program + " write " + (directory_ / "plain"));
@@ -175,7 +175,7 @@ TEST_F(Programs, Fortran) {
   const Done read_with = run(small + settings + program + " read " + (directory_ / "file"));
   EXPECT_EQ(read_with.status, 0);
   EXPECT_EQ(read_with.output, read_without.output);
-  const std::string summary = read_file(directory_ / "summary");
+  const std::string summary = take_summary();
   EXPECT_EQ(summary.find("buffering ended"), std::string::npos) << summary;
   for (const char* ending : {"file.seq: ", "file.dir: ", "file.txt: "})
     EXPECT_NE(summary.find(ending), std::string::npos) << summary;
