@@ -36,7 +36,9 @@ ARROWS: dict[str, set[str]] = {
     "src/fuse": {"src/base", "src/storage"},
     "src/interpose": {"src/base", "src/daemon"},
     "src/bindings": {"src/backend", "src/base", "src/bulk", "src/collective", "src/runtime"},
-    "src/programs": {*("include", "include/ferry/device", "src/backend", "src/base", "src/daemon", "src/fuse", "src/storage")},
+    "src/programs": {
+        *("include", "include/ferry/device", "src/backend", "src/base", "src/daemon", "src/fuse", "src/storage")
+    },
     "python/ferry": set(),
     "lab/harness": {*("include", "include/ferry/device", "src/backend", "src/base", "src/programs", "src/storage")},
     "lab/ferry_lab": {"python/ferry"},

@@ -1,6 +1,6 @@
 // What travels between ferryd and its clients: one request and one answer on a connection, each
-// with at most one descriptor. The calls of a reader are safe in signal handlers, since a handler may
-// be where a thread first reads.
+// with at most one descriptor. The calls of a reader are safe in signal handlers, since a handler
+// may be where a thread first reads.
 #pragma once
 
 #include <cstdint>

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cpus.hpp"
 #include "base/times.hpp"
 #include "storage/uri.hpp"
 
@@ -17,22 +20,12 @@ using storage::Kind;
 using storage::NewAttributes;
 using storage::Status;
 
-// A file or directory that the kernel has opened.
-struct MappedTree::Open {
-  std::uint64_t node = 0;
-  std::unique_ptr<storage::File> file;  // null: a directory
-  bool appends = false;
-  bool writes = false;
-  std::atomic<bool> has_written{false};
-  std::string hidden;  // remove this when it is closed
-  std::mutex mutex;    // guards the entries
-  std::vector<storage::DirectoryEntry> entries;
-};
-
 namespace {
 
 // How long the kernel may take names and attributes for true without asking.
 constexpr std::uint64_t trusted_s = 1;
+// How long gathered writes wait for more.
+constexpr std::chrono::seconds gathered_at_most(1);
 constexpr std::uint32_t block_bytes = 4096;
 constexpr std::uint32_t name_bytes_max = 255;
 constexpr const char* hidden_prefix = ".ferry-removed-";
@@ -90,15 +83,26 @@ MappedTree::MappedTree(storage::Storage& storage, std::string root,
       is_uri_(storage::scheme_of(root) != storage::Scheme::posix),
       only_user_(only_user),
       keeps_removed_(storage.describe_path(root).capabilities.open_after_unlink),
-      syncs_at_close_(storage::scheme_of(root) == storage::Scheme::nfs) {}
+      syncs_at_close_(storage::scheme_of(root) == storage::Scheme::nfs),
+      settling_([this](const std::stop_token& stop) { settle_in_time(stop); }) {}
 
+// Closes what the kernel has not closed when it ended the connection.
 MappedTree::~MappedTree() {
+  settling_ = {};
   storage::SyncCalls calls(storage_);
-  // What the kernel has not closed when it ended the connection.
-  for (const auto& [number, opened] : open_)
-    if (opened->file != nullptr) calls.run({.kind = Kind::close, .file = opened->file.release()});
-  for (const auto& [number, opened] : open_)
-    if (!opened->hidden.empty()) calls.run({.kind = Kind::unlink, .path = opened->hidden.c_str()});
+  files_.close_all(calls);
+}
+
+void MappedTree::settle_in_time(const std::stop_token& stop) {
+  name_this_thread("ferry-mount");
+  storage::SyncCalls calls(storage_);
+  std::mutex mutex;
+  std::condition_variable_any nothing;
+  std::unique_lock lock(mutex);
+  while (!stop.stop_requested()) {
+    nothing.wait_for(lock, stop, gathered_at_most, [] { return false; });
+    files_.settle_all(calls);
+  }
 }
 
 void MappedTree::answer(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
@@ -137,7 +141,8 @@ void MappedTree::answer(TreeWorker& worker, const KernelRequest& request, Kernel
       return;
     case FUSE_RELEASE:
     case FUSE_RELEASEDIR:
-      return release(worker, request);
+      // The kernel waits for nothing here, and asks for nothing else of this number.
+      return files_.close(worker.calls, request.node(), request.arguments<fuse_release_in>().fh);
     case FUSE_OPENDIR:
       return open_directory(request, answer);
     case FUSE_READDIR:
@@ -211,6 +216,7 @@ void MappedTree::look_up(TreeWorker& worker, const KernelRequest& request, Kerne
   const std::shared_lock lock(paths_);
   const std::optional<std::string> path = place(request.node(), request.name());
   if (!path) return answer.fail(-ESTALE);
+  files_.settle(worker.calls, nodes_.find(request.node(), request.name()));
   storage::Operation operation{.kind = Kind::path_status, .path = path->c_str()};
   if (const std::int64_t error = worker.calls.run(operation); error != 0) return answer.fail(error);
   answer.add(entry(request.node(), request.name(), operation.status));
@@ -218,7 +224,7 @@ void MappedTree::look_up(TreeWorker& worker, const KernelRequest& request, Kerne
 
 void MappedTree::forget(std::uint64_t node, std::uint64_t times) {
   if (!nodes_.forget(node, times)) return;
-  const std::lock_guard lock(open_mutex_);
+  const std::lock_guard lock(versions_mutex_);
   versions_.erase(node);
 }
 
@@ -235,12 +241,13 @@ void MappedTree::forget_many(const KernelRequest& request) {
 
 // Where the name is gone, by an open file; of a directory, what was known.
 std::int64_t MappedTree::status_of(TreeWorker& worker, std::uint64_t node, Status& status) {
+  files_.settle(worker.calls, node);
   storage::Operation operation;
   const std::optional<std::string> path = place(node);
-  const OpenPointer opened = path ? nullptr : open_of(node, false);
-  if (opened != nullptr) {
+  const BorrowedFile opened = path ? BorrowedFile() : files_.borrow(node, false);
+  if (opened.file != nullptr) {
     operation.kind = Kind::file_status;
-    operation.file = opened->file.get();
+    operation.file = opened.file->file.get();
   } else if (path) {
     operation.kind = Kind::path_status;
     operation.path = path->c_str();
@@ -253,7 +260,7 @@ std::int64_t MappedTree::status_of(TreeWorker& worker, std::uint64_t node, Statu
   }
   const std::int64_t error = worker.calls.run(operation);
   status = operation.status;
-  status.links = opened != nullptr ? 0 : std::max(status.links, 1U);
+  status.links = opened.file != nullptr ? 0 : std::max(status.links, 1U);
   return error;
 }
 
@@ -269,9 +276,14 @@ void MappedTree::get_attributes(TreeWorker& worker, const KernelRequest& request
   answer.add(to);
 }
 
-std::int64_t MappedTree::resize(TreeWorker& worker, std::uint64_t node, OpenPointer opened,
+std::int64_t MappedTree::resize(TreeWorker& worker, std::uint64_t node, MappedFilePointer opened,
                                 std::uint64_t bytes) {
-  if (opened == nullptr || !opened->writes) opened = open_of(node, true);
+  files_.settle(worker.calls, node);
+  BorrowedFile other;
+  if (opened == nullptr || !opened->writes) {
+    other = files_.borrow(node, true);
+    opened = other.file;
+  }
   const auto size = static_cast<std::int64_t>(bytes);
   if (opened != nullptr) {
     opened->has_written = true;
@@ -293,8 +305,9 @@ void MappedTree::set_attributes(TreeWorker& worker, const KernelRequest& request
   const auto to = request.arguments<fuse_setattr_in>();
   std::int64_t error = 0;
   if ((to.valid & FATTR_SIZE) != 0)
-    error = resize(worker, request.node(), (to.valid & FATTR_FH) != 0 ? find_open(to.fh) : nullptr,
-                   to.size);
+    error =
+        resize(worker, request.node(),
+               (to.valid & FATTR_FH) != 0 ? files_.find(request.node(), to.fh) : nullptr, to.size);
   NewAttributes wanted;
   if ((to.valid & FATTR_MODE) != 0) wanted.mode = to.mode & 07777;
   if ((to.valid & FATTR_UID) != 0) wanted.owner = to.uid;
@@ -304,6 +317,7 @@ void MappedTree::set_attributes(TreeWorker& worker, const KernelRequest& request
     if (wanted.group == only_user_->group) wanted.group.reset();
     if (wanted.owner || wanted.group) error = -EPERM;
   }
+  files_.settle(worker.calls, request.node());  // it would set the times again
   wanted.accessed_ns = time_to_set(to, FATTR_ATIME, FATTR_ATIME_NOW, to.atime, to.atimensec);
   wanted.modified_ns = time_to_set(to, FATTR_MTIME, FATTR_MTIME_NOW, to.mtime, to.mtimensec);
   if (error == 0 &&
@@ -324,34 +338,15 @@ void MappedTree::set_attributes(TreeWorker& worker, const KernelRequest& request
 
 // ---- open files --------------------------------------------------------------------------------
 
-std::uint64_t MappedTree::add_open(OpenPointer opened) {
-  const std::lock_guard lock(open_mutex_);
-  open_[++last_open_] = std::move(opened);
-  return last_open_;
-}
-
-MappedTree::OpenPointer MappedTree::find_open(std::uint64_t number) const {
-  const std::lock_guard lock(open_mutex_);
-  const auto found = open_.find(number);
-  return found == open_.end() ? nullptr : found->second;
-}
-
-MappedTree::OpenPointer MappedTree::open_of(std::uint64_t node, bool writes) const {
-  const std::lock_guard lock(open_mutex_);
-  for (const auto& [number, opened] : open_)
-    if (opened->node == node && opened->file != nullptr && (!writes || opened->writes))
-      return opened;
-  return nullptr;
-}
-
 std::int64_t MappedTree::open_at(TreeWorker& worker, const std::string& path, int flags,
-                                 std::uint32_t mode, OpenPointer& opened) {
+                                 std::uint32_t mode, MappedFilePointer& opened) {
   constexpr int passed_on = O_ACCMODE | O_APPEND | O_TRUNC | O_CREAT | O_EXCL | O_SYNC | O_DSYNC;
   storage::Operation operation{
       .kind = Kind::open, .path = path.c_str(), .flags = flags & passed_on, .mode = mode};
   if (const std::int64_t error = worker.calls.run(operation); error != 0) return error;
-  opened = std::make_shared<Open>();
+  opened = std::make_shared<MappedFile>();
   opened->file = std::move(operation.opened);
+  opened->written.file = opened->file.get();
   opened->appends = (flags & O_APPEND) != 0;
   opened->writes = (flags & O_ACCMODE) != O_RDONLY;
   opened->has_written = (flags & O_TRUNC) != 0;
@@ -361,10 +356,10 @@ std::int64_t MappedTree::open_at(TreeWorker& worker, const std::string& path, in
 // The kernel keeps the pages of a file that did not change since its last open. It appends where it
 // takes the end of the file to be; other machines may have moved that, so appends pass by its
 // pages.
-std::uint32_t MappedTree::open_flags(const Open& opened, const Status& status) {
+std::uint32_t MappedTree::open_flags(const MappedFile& opened, const Status& status) {
   if (opened.appends) return FOPEN_DIRECT_IO;
   const std::uint64_t now = version_of(status);
-  const std::lock_guard lock(open_mutex_);
+  const std::lock_guard lock(versions_mutex_);
   const std::uint64_t before = std::exchange(versions_[opened.node], now);
   return now != 0 && before == now ? FOPEN_KEEP_CACHE : 0;
 }
@@ -374,7 +369,8 @@ void MappedTree::open(TreeWorker& worker, const KernelRequest& request, KernelAn
   const auto arguments = request.arguments<fuse_open_in>();
   const std::optional<std::string> path = place(request.node());
   if (!path) return answer.fail(-ESTALE);
-  OpenPointer opened;
+  files_.settle(worker.calls, request.node());
+  MappedFilePointer opened;
   const std::int64_t error = open_at(worker, *path, static_cast<int>(arguments.flags), 0, opened);
   if (error != 0) return answer.fail(error);
   opened->node = request.node();
@@ -382,7 +378,7 @@ void MappedTree::open(TreeWorker& worker, const KernelRequest& request, KernelAn
   worker.calls.run(status);
   fuse_open_out to{};
   to.open_flags = open_flags(*opened, status.status);
-  to.fh = add_open(std::move(opened));
+  to.fh = files_.add(opened);
   answer.add(to);
 }
 
@@ -392,7 +388,8 @@ void MappedTree::create(TreeWorker& worker, const KernelRequest& request, Kernel
   const std::string_view name = request.name(sizeof arguments);
   const std::optional<std::string> path = place(request.node(), name);
   if (!path) return answer.fail(-ESTALE);
-  OpenPointer opened;
+  files_.settle(worker.calls, nodes_.find(request.node(), name));
+  MappedFilePointer opened;
   std::int64_t error = open_at(worker, *path, static_cast<int>(arguments.flags) | O_CREAT,
                                arguments.mode & 07777, opened);
   if (error != 0) return answer.fail(error);
@@ -405,7 +402,7 @@ void MappedTree::create(TreeWorker& worker, const KernelRequest& request, Kernel
   opened->node = made.nodeid;
   fuse_open_out to{};
   to.open_flags = open_flags(*opened, status.status);
-  to.fh = add_open(std::move(opened));
+  to.fh = files_.add(opened);
   answer.add(made);
   answer.add(to);
 }
@@ -418,7 +415,7 @@ void MappedTree::make_node(TreeWorker& worker, const KernelRequest& request, Ker
   if (!S_ISREG(arguments.mode)) return answer.fail(-EPERM);
   const std::optional<std::string> path = place(request.node(), name);
   if (!path) return answer.fail(-ESTALE);
-  OpenPointer opened;
+  MappedFilePointer opened;
   std::int64_t error =
       open_at(worker, *path, O_WRONLY | O_CREAT | O_EXCL, arguments.mode & 07777, opened);
   if (error != 0) return answer.fail(error);
@@ -447,8 +444,9 @@ void MappedTree::make_directory(TreeWorker& worker, const KernelRequest& request
 
 void MappedTree::read(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
   const auto arguments = request.arguments<fuse_read_in>();
-  const OpenPointer opened = find_open(arguments.fh);
+  const MappedFilePointer opened = files_.find(request.node(), arguments.fh);
   if (opened == nullptr || opened->file == nullptr) return answer.fail(-EBADF);
+  files_.settle(worker.calls, request.node());
   worker.memory.resize(std::max<std::size_t>(worker.memory.size(), arguments.size));
   iovec memory{worker.memory.data(), arguments.size};
   const std::int64_t got = worker.calls.run({.kind = Kind::read,
@@ -461,16 +459,21 @@ void MappedTree::read(TreeWorker& worker, const KernelRequest& request, KernelAn
 
 void MappedTree::write(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
   const auto arguments = request.arguments<fuse_write_in>();
-  const OpenPointer opened = find_open(arguments.fh);
+  const MappedFilePointer opened = files_.find(request.node(), arguments.fh);
   if (opened == nullptr || opened->file == nullptr) return answer.fail(-EBADF);
-  const std::span<const char> data = request.after(sizeof arguments);
-  iovec memory{const_cast<char*>(data.data()), std::min<std::size_t>(data.size(), arguments.size)};
+  std::span<const char> data = request.after(sizeof arguments);
+  data = data.first(std::min<std::size_t>(data.size(), arguments.size));
   opened->has_written = true;
-  const std::int64_t moved =
-      worker.calls.run({.kind = opened->appends ? Kind::append : Kind::write,
-                        .file = opened->file.get(),
-                        .offset = static_cast<std::int64_t>(arguments.offset),
-                        .vectors = {&memory, 1}});
+  std::int64_t moved = 0;
+  if (opened->appends) {
+    files_.settle(worker.calls, request.node());
+    iovec memory{const_cast<char*>(data.data()), data.size()};
+    moved = worker.calls.run(
+        {.kind = Kind::append, .file = opened->file.get(), .vectors = {&memory, 1}});
+  } else {
+    const bool at_once = (arguments.flags & (O_DIRECT | O_DSYNC)) != 0;
+    moved = opened->gathered->write(worker.calls, opened->written, arguments.offset, data, at_once);
+  }
   if (moved < 0) return answer.fail(moved);
   fuse_write_out to{};
   to.size = static_cast<std::uint32_t>(moved);
@@ -478,51 +481,37 @@ void MappedTree::write(TreeWorker& worker, const KernelRequest& request, KernelA
 }
 
 void MappedTree::flush(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
-  const OpenPointer opened = find_open(request.arguments<fuse_flush_in>().fh);
+  const MappedFilePointer opened =
+      files_.find(request.node(), request.arguments<fuse_flush_in>().fh);
   if (opened == nullptr) return answer.fail(-EBADF);
-  if (!syncs_at_close_ || opened->file == nullptr || !opened->has_written.exchange(false)) return;
-  const std::int64_t error =
-      worker.calls.run({.kind = Kind::sync_data, .file = opened->file.get()});
+  if (opened->file == nullptr) return;
+  files_.settle(worker.calls, request.node());
+  std::int64_t error = opened->written.late_error.exchange(0);
+  if (error == 0 && syncs_at_close_ && opened->has_written.exchange(false))
+    error = worker.calls.run({.kind = Kind::sync_data, .file = opened->file.get()});
   if (error != 0) answer.fail(error);
 }
 
 void MappedTree::sync(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
   const auto arguments = request.arguments<fuse_fsync_in>();
-  const OpenPointer opened = find_open(arguments.fh);
+  const MappedFilePointer opened = files_.find(request.node(), arguments.fh);
   if (opened == nullptr || opened->file == nullptr) return answer.fail(-EBADF);
+  files_.settle(worker.calls, request.node());
   const bool data = (arguments.fsync_flags & FUSE_FSYNC_FDATASYNC) != 0;
-  const std::int64_t error =
-      worker.calls.run({.kind = data ? Kind::sync_data : Kind::sync, .file = opened->file.get()});
+  std::int64_t error = opened->written.late_error.exchange(0);
+  if (error == 0)
+    error =
+        worker.calls.run({.kind = data ? Kind::sync_data : Kind::sync, .file = opened->file.get()});
   if (error != 0) answer.fail(error);
-}
-
-// The kernel waits for nothing here, and asks for nothing else of this number.
-void MappedTree::release(TreeWorker& worker, const KernelRequest& request) {
-  OpenPointer opened;
-  {
-    const std::lock_guard lock(open_mutex_);
-    const auto found = open_.find(request.arguments<fuse_release_in>().fh);
-    if (found == open_.end()) return;
-    opened = std::move(found->second);
-    open_.erase(found);
-    // The last one that is closed removes it.
-    const auto is_same = [&](const auto& other) { return other.second->node == opened->node; };
-    if (!opened->hidden.empty() && std::any_of(open_.begin(), open_.end(), is_same))
-      opened->hidden.clear();
-  }
-  if (opened->file == nullptr) return;
-  worker.calls.run({.kind = Kind::close, .file = opened->file.release()});
-  if (!opened->hidden.empty())
-    worker.calls.run({.kind = Kind::unlink, .path = opened->hidden.c_str()});
 }
 
 // ---- directories -------------------------------------------------------------------------------
 
 void MappedTree::open_directory(const KernelRequest& request, KernelAnswer& answer) {
-  auto opened = std::make_shared<Open>();
+  auto opened = std::make_shared<MappedFile>();
   opened->node = request.node();
   fuse_open_out to{};
-  to.fh = add_open(std::move(opened));
+  to.fh = files_.add(opened);
   answer.add(to);
 }
 
@@ -531,12 +520,13 @@ void MappedTree::list(TreeWorker& worker, const KernelRequest& request, KernelAn
                       bool with_attributes) {
   const std::shared_lock lock(paths_);
   const auto arguments = request.arguments<fuse_read_in>();
-  const OpenPointer opened = find_open(arguments.fh);
+  const MappedFilePointer opened = files_.find(request.node(), arguments.fh);
   if (opened == nullptr) return answer.fail(-EBADF);
   const std::lock_guard entries_lock(opened->mutex);
   if (arguments.offset == 0) {
     const std::optional<std::string> path = place(request.node());
     if (!path) return;  // removed: nothing is in it
+    files_.settle_all(worker.calls);
     opened->entries.clear();
     const std::int64_t error = worker.calls.run(
         {.kind = Kind::list_directory, .path = path->c_str(), .entries = &opened->entries});
@@ -573,22 +563,17 @@ std::int64_t MappedTree::keep_open(TreeWorker& worker, std::uint64_t folder,
                                    std::string_view name) {
   if (keeps_removed_) return -ENOENT;
   const std::uint64_t node = nodes_.find(folder, name);
-  if (node == 0 || open_of(node, false) == nullptr) return -ENOENT;
+  if (node == 0 || files_.borrow(node, false).file == nullptr) return -ENOENT;
   const std::optional<std::string> path = place(folder, name);
   if (!path) return -ESTALE;
-  std::string hidden;
-  {
-    const std::lock_guard lock(open_mutex_);
-    hidden = hidden_prefix + std::to_string(getpid()) + "-" + std::to_string(++last_hidden_);
-  }
+  const std::string hidden =
+      hidden_prefix + std::to_string(getpid()) + "-" + std::to_string(++last_hidden_);
   const std::optional<std::string> there = place(folder, hidden);
   if (!there) return -ESTALE;
   const std::int64_t error =
       worker.calls.run({.kind = Kind::rename, .path = path->c_str(), .new_path = there->c_str()});
   if (error != 0) return error;
-  const std::lock_guard lock(open_mutex_);
-  for (auto& [number, opened] : open_)
-    if (opened->node == node) opened->hidden = *there;
+  files_.hide(node, *there);
   return 0;
 }
 

@@ -1,24 +1,24 @@
 // The files below a path or URI, as the operations that the kernel asks a FUSE server for.
 //
 // Each request is one blocking operation of the storage, so it ends within the storage's own bound.
-// Links are followed by the storage: the kernel sees what they name. Writes go to the storage as
-// they come; a file that the storage keeps in a server's memory until it is synced (NFS) is synced
-// when a descriptor of it is closed. So close reports what went wrong, as a mounted NFS does.
+// Links are followed by the storage: the kernel sees what they name. A file that the storage keeps
+// in a server's memory until it is synced (NFS) is synced when a descriptor of it is closed. So
+// close reports what went wrong, as a mounted NFS does.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "fuse/answer.hpp"
+#include "fuse/mapped_files.hpp"
 #include "fuse/nodes.hpp"
 #include "storage/storage.hpp"
 #include "storage/sync_file.hpp"
@@ -53,9 +53,6 @@ class MappedTree {
   void answer(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
 
  private:
-  struct Open;
-  using OpenPointer = std::shared_ptr<Open>;
-
   void look_up(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
   void forget(std::uint64_t node, std::uint64_t times);
   void forget_many(const KernelRequest& request);
@@ -69,7 +66,6 @@ class MappedTree {
   void write(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
   void flush(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
   void sync(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
-  void release(TreeWorker& worker, const KernelRequest& request);
   void open_directory(const KernelRequest& request, KernelAnswer& answer);
   void list(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer,
             bool with_attributes);
@@ -78,6 +74,7 @@ class MappedTree {
   void rename(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer,
               std::size_t arguments_bytes);
   void describe_space(KernelAnswer& answer) const;
+  void settle_in_time(const std::stop_token& stop);
 
   // The storage's path of a node, or of a name in a folder. Nothing: it has no name any more.
   std::optional<std::string> place(std::uint64_t node) const;
@@ -85,19 +82,14 @@ class MappedTree {
   std::string placed(const std::string& path) const;
   std::int64_t status_of(TreeWorker& worker, std::uint64_t node, storage::Status& status);
   std::int64_t open_at(TreeWorker& worker, const std::string& path, int flags, std::uint32_t mode,
-                       OpenPointer& opened);
-  std::int64_t resize(TreeWorker& worker, std::uint64_t node, OpenPointer opened,
+                       MappedFilePointer& opened);
+  std::int64_t resize(TreeWorker& worker, std::uint64_t node, MappedFilePointer opened,
                       std::uint64_t bytes);
   // Gives a file that is open another name, where the storage ends a removed one.
   std::int64_t keep_open(TreeWorker& worker, std::uint64_t folder, std::string_view name);
-  std::uint32_t open_flags(const Open& opened, const storage::Status& status);
+  std::uint32_t open_flags(const MappedFile& opened, const storage::Status& status);
   fuse_entry_out entry(std::uint64_t folder, std::string_view name, const storage::Status& status);
   fuse_attr attributes(const storage::Status& status) const;
-
-  std::uint64_t add_open(OpenPointer opened);
-  OpenPointer find_open(std::uint64_t number) const;
-  // Any of a node's files that are open, for writing if asked for; null: none.
-  OpenPointer open_of(std::uint64_t node, bool writes) const;
 
   storage::Storage& storage_;
   const std::string before_;  // of the root's URI: up to the end of its path
@@ -109,12 +101,12 @@ class MappedTree {
   Nodes nodes_;
   // Held shared while a path is in use, and alone while a rename changes paths.
   std::shared_mutex paths_;
-  mutable std::mutex open_mutex_;  // guards the next four
-  std::map<std::uint64_t, OpenPointer> open_;
-  std::uint64_t last_open_ = 0;
+  MappedFiles files_;
+  std::mutex versions_mutex_;
   // The version of a file's contents at its last open: pages that the kernel kept are of it.
   std::unordered_map<std::uint64_t, std::uint64_t> versions_;
-  std::uint64_t last_hidden_ = 0;
+  std::atomic<std::uint64_t> last_hidden_{0};
+  std::jthread settling_;  // hands gathered writes to the storage in time
 };
 
 }  // namespace ferry::fuse

@@ -3,6 +3,7 @@
 #include "fuse/session.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -27,6 +28,7 @@
 #include "support/depth.hpp"
 #include "support/files.hpp"
 #include "support/servers.hpp"
+#include "support/within.hpp"
 
 namespace {
 
@@ -77,7 +79,7 @@ class Tree {
       case 4:
         return outcome_of(::pwrite(at(slot), data.data(), data.size(), offset));
       case 5:
-        return outcome_of(::write(at(slot), data.data(), data.size()));
+        return write_on(slot, data, random);
       case 6:
       case 7:
       case 8: {
@@ -137,6 +139,16 @@ class Tree {
     const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0640);
     if (descriptor >= 0) open_[slot] = descriptor;
     return outcome_of(descriptor < 0 ? -1 : 0);
+  }
+  // In pieces, as stdio does.
+  Outcome write_on(std::uint64_t slot, const std::string& data, Random& random) {
+    const std::size_t piece = random.between(1000, 5000);
+    for (std::size_t from = 0; from < data.size(); from += piece) {
+      const std::size_t bytes = std::min(piece, data.size() - from);
+      if (const ssize_t done = ::write(at(slot), data.data() + from, bytes); done < 0)
+        return outcome_of(done);
+    }
+    return outcome_of(0);
   }
   Outcome close(std::uint64_t slot) {
     const int descriptor = at(slot);
@@ -332,6 +344,30 @@ TEST_P(FuseSession, SeesWhatOthersChange) {
       if (ferry::test::read_file(ours) != data) return 2;
     }
     unlink(path.c_str());
+    return 0;
+  };
+  EXPECT_EQ(served(work), 0);
+}
+
+// Small writes wait for more on this side. Another client sees them when the file is synced or
+// closed, and else within a second or two.
+TEST_P(FuseSession, ShowsOthersWhatIsWritten) {
+  const std::string theirs = *folder_ / "f";
+  const std::string data = pattern(30'000, 1);
+  const auto sees = [&](std::size_t bytes) {
+    return ferry::test::read_file(theirs) == data.substr(0, bytes);
+  };
+  const auto work = [&] {
+    const int file = open((place_ + "/f").c_str(), O_RDWR | O_CREAT, 0644);
+    const auto write_up_to = [&](std::size_t end) {
+      for (off_t at = lseek(file, 0, SEEK_CUR); at < static_cast<off_t>(end); at += 1000)
+        if (write(file, data.data() + at, 1000) != 1000) return false;
+      return true;
+    };
+    if (!write_up_to(10'000) || fsync(file) != 0 || !sees(10'000)) return 1;
+    if (!write_up_to(20'000)) return 2;
+    if (!ferry::test::eventually([&] { return sees(20'000); }, std::chrono::seconds(30))) return 3;
+    if (!write_up_to(30'000) || close(file) != 0 || !sees(30'000)) return 4;
     return 0;
   };
   EXPECT_EQ(served(work), 0);

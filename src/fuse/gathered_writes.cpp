@@ -1,0 +1,55 @@
+#include "fuse/gathered_writes.hpp"
+
+#include "base/direction.hpp"
+
+namespace ferry::fuse {
+
+std::int64_t GatheredWrites::write(storage::SyncCalls& calls, WrittenFile& by, std::uint64_t offset,
+                                   std::span<const char> data, bool at_once) {
+  const std::lock_guard lock(mutex_);
+  const bool follows = offset == by.end;
+  const bool fits = bytes_.size() + data.size() <= bytes_max;
+  if (at_once || !follows || !fits || writer_ != &by) settle_locked(calls);
+  if (const std::int64_t error = by.late_error.exchange(0); error != 0) return error;
+  if (at_once || !follows || data.size() >= bytes_max) {
+    iovec memory{const_cast<char*>(data.data()), data.size()};
+    const std::int64_t moved = calls.run({.kind = storage::Kind::write,
+                                          .file = by.file,
+                                          .offset = static_cast<std::int64_t>(offset),
+                                          .vectors = {&memory, 1}});
+    if (moved >= 0) by.end = offset + static_cast<std::uint64_t>(moved);
+    return moved;
+  }
+  if (bytes_.empty()) {
+    writer_ = &by;
+    offset_ = offset;
+    ++gathering_;
+  }
+  bytes_.insert(bytes_.end(), data.begin(), data.end());
+  by.end = offset + data.size();
+  return static_cast<std::int64_t>(data.size());
+}
+
+void GatheredWrites::settle(storage::SyncCalls& calls) {
+  const std::lock_guard lock(mutex_);
+  settle_locked(calls);
+}
+
+void GatheredWrites::leave(storage::SyncCalls& calls, const WrittenFile& by) {
+  const std::lock_guard lock(mutex_);
+  settle_locked(calls);
+  if (writer_ != &by) return;
+  writer_ = nullptr;
+  std::vector<char>().swap(bytes_);
+}
+
+void GatheredWrites::settle_locked(storage::SyncCalls& calls) {
+  if (bytes_.empty()) return;
+  const std::int64_t result = calls.transfer(*writer_->file, Direction::write,
+                                             bytes_.data(), bytes_.size(), offset_);
+  if (result < 0) writer_->late_error = result;
+  bytes_.clear();
+  --gathering_;
+}
+
+}  // namespace ferry::fuse

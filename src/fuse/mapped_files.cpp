@@ -1,0 +1,97 @@
+#include "fuse/mapped_files.hpp"
+
+namespace ferry::fuse {
+
+using storage::Kind;
+
+std::uint64_t MappedFiles::add(const MappedFilePointer& opened) {
+  const std::lock_guard lock(mutex_);
+  const auto other = files_.lower_bound({opened->node, 0});
+  const bool is_open = other != files_.end() && other->second->node == opened->node;
+  opened->gathered =
+      is_open ? other->second->gathered : std::make_shared<GatheredWrites>(gathering_);
+  files_[{opened->node, ++last_}] = opened;
+  return last_;
+}
+
+MappedFilePointer MappedFiles::find(std::uint64_t node, std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find({node, number});
+  return found == files_.end() ? nullptr : found->second;
+}
+
+// What is closed has left files_ before, so the shared lock is free.
+BorrowedFile MappedFiles::borrow(std::uint64_t node, bool writes) const {
+  const std::lock_guard lock(mutex_);
+  for (auto at = files_.lower_bound({node, 0}); at != files_.end() && at->first.first == node; ++at)
+    if (at->second->file != nullptr && (!writes || at->second->writes))
+      return {at->second, std::shared_lock(at->second->closing)};
+  return {};
+}
+
+void MappedFiles::end(storage::SyncCalls& calls, MappedFile& opened) const {
+  if (opened.file == nullptr) return;
+  opened.gathered->leave(calls, opened.written);
+  {
+    const std::unique_lock lock(opened.closing);
+    calls.run({.kind = Kind::close, .file = opened.file.release()});
+  }
+  if (!opened.hidden.empty()) calls.run({.kind = Kind::unlink, .path = opened.hidden.c_str()});
+}
+
+void MappedFiles::close(storage::SyncCalls& calls, std::uint64_t node, std::uint64_t number) {
+  MappedFilePointer opened;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = files_.find({node, number});
+    if (found == files_.end()) return;
+    opened = std::move(found->second);
+    files_.erase(found);
+    const auto other = files_.lower_bound({node, 0});
+    if (other != files_.end() && other->first.first == node) opened->hidden.clear();
+  }
+  end(calls, *opened);
+}
+
+void MappedFiles::close_all(storage::SyncCalls& calls) {
+  std::map<Key, MappedFilePointer> files;
+  {
+    const std::lock_guard lock(mutex_);
+    files.swap(files_);
+  }
+  for (const auto& [key, opened] : files)
+    end(calls, *opened);
+}
+
+void MappedFiles::hide(std::uint64_t node, const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  for (auto at = files_.lower_bound({node, 0}); at != files_.end() && at->first.first == node; ++at)
+    at->second->hidden = path;
+}
+
+// A request that must see a write comes after the write's answer, so it sees its count.
+void MappedFiles::settle(storage::SyncCalls& calls, std::uint64_t node) const {
+  if (gathering_ == 0) return;
+  std::shared_ptr<GatheredWrites> gathered;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = files_.lower_bound({node, 0});
+    if (found == files_.end() || found->first.first != node) return;
+    gathered = found->second->gathered;
+  }
+  gathered->settle(calls);
+}
+
+void MappedFiles::settle_all(storage::SyncCalls& calls) const {
+  if (gathering_ == 0) return;
+  std::vector<std::shared_ptr<GatheredWrites>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, opened] : files_)
+      if (all.empty() || all.back() != opened->gathered) all.push_back(opened->gathered);
+  }
+  for (const auto& gathered : all)
+    gathered->settle(calls);
+}
+
+}  // namespace ferry::fuse
