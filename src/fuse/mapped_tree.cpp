@@ -188,8 +188,10 @@ std::optional<std::string> MappedTree::place(std::uint64_t folder, std::string_v
 fuse_attr MappedTree::attributes(const Status& status) const {
   fuse_attr to{};
   to.ino = status.inode;
-  to.size = status.size_bytes;
-  to.blocks = status.allocated_bytes / 512;
+  // CephFS sums up what is below a directory, late: tar would take it for changed.
+  const bool is_directory = S_ISDIR(status.mode);
+  to.size = is_directory ? block_bytes : status.size_bytes;
+  to.blocks = is_directory ? block_bytes / 512 : status.allocated_bytes / 512;
   set_time(to.atime, to.atimensec, status.modified_ns);
   set_time(to.mtime, to.mtimensec, status.modified_ns);
   set_time(to.ctime, to.ctimensec, status.changed_ns != 0 ? status.changed_ns : status.modified_ns);
