@@ -1,5 +1,6 @@
-"""The shared fixtures of the package's and laboratory's tests; support.py defines them."""
+"""The shared fixtures of the package's and laboratory's tests; support.py and served.py define them."""
 
+from served import node
 from support import command, data, path, scratch
 
-__all__ = ["command", "data", "path", "scratch"]
+__all__ = ["command", "data", "node", "path", "scratch"]

@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ferry import programs
-from ferry.errors import FerryError
-from support import TIMEOUT_S, Command
-
-
-def why_absent() -> str:
-    try:
-        programs.find_program("ferryd")
-        programs.find_library("libferry_run.so")
-    except FerryError as error:
-        return f"absent: {error}"
-    return ""
+from served import READER, Node, why_absent
+from support import TIMEOUT_S
 
 
 pytestmark = pytest.mark.skipif(bool(why_absent()), reason=why_absent())
 
-# File systems whose files ferryd serves, as stat names them.
-SERVED = {"ext2/ext3", "xfs", "btrfs", "f2fs", "tmpfs"}
 PAGE = 4096
 
-# Reads a file over and over in blocks, and prints the hash of each round.
-READER = """
-import hashlib, os, sys
-path, rounds = sys.argv[1], int(sys.argv[2])
-file = os.open(path, os.O_RDONLY)
-size = os.fstat(file).st_size
-for _ in range(rounds):
-    blocks = [os.pread(file, 4096, at) for at in range(0, size + 4096, 4096)]
-    print(hashlib.sha256(b"".join(blocks)).hexdigest(), [len(block) for block in blocks[-2:]])
-"""
-
-# The same for one block, with a line for each line that it gets.
+# Reads the first block of a file, with a line for each line that it gets.
 ASKED = """
 import os, sys
 file = os.open(sys.argv[1], os.O_RDONLY)
@@ -58,42 +29,6 @@ for line in sys.stdin:
         block = os.pread(file, 4096, 0)
     print(len(block), block[:8].hex(), flush=True)
 """
-
-
-class Node:
-    """A ferryd's socket, a folder whose files it serves, and the command."""
-
-    def __init__(self, command: Command, folder: Path, sockets: Path) -> None:
-        self.command = command
-        self.folder = folder
-        for name in list(command.environment):
-            if name.startswith(("LD_PRELOAD", "FERRY_RUN", "FERRY_IOBUF")):
-                del command.environment[name]
-        command.environment["XDG_RUNTIME_DIR"] = str(sockets)
-
-    def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.command.json("daemon", "status")
-        return found
-
-    def start(self) -> int:
-        self.command.succeeds("daemon", "start", "--cache", "32m")
-        return int(self.status()["pid"])
-
-    def file(self, name: str, size: int) -> Path:
-        path = self.folder / name
-        path.write_bytes(os.urandom(size))
-        return path
-
-    def serve(self, path: Path) -> None:
-        """Has the file read until reads of it are served from the cache."""
-        before = self.status()["hits"]
-        deadline = time.monotonic() + TIMEOUT_S
-        while self.status()["hits"] == before:
-            assert time.monotonic() < deadline, self.status()
-            self.command.succeeds("run", "--", sys.executable, "-c", READER, path, 20)
-
-    def asked(self, path: Path) -> Asked:
-        return Asked(self, path)
 
 
 class Asked:
@@ -131,23 +66,6 @@ class Asked:
         self.process.communicate()
 
 
-@pytest.fixture
-def node(command: Command, tmp_path: Path) -> Iterator[Node]:
-    """A ferryd of its own."""
-    kind = subprocess.run(["stat", "-fc", "%T", tmp_path], capture_output=True, text=True).stdout.strip()
-    place = None if kind in SERVED else "/dev/shm"
-    folder = Path(tempfile.mkdtemp(prefix="ferry-test-", dir=place))
-    sockets = Path(tempfile.mkdtemp(prefix="ferry-test-"))  # socket paths are short
-    found = Node(command, folder, sockets)
-    yield found
-    status = command.run("daemon", "status", "--json", "-")
-    if status.returncode == 0:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(json.loads(status.stdout)["pid"], signal.SIGKILL)
-    for scratch in (folder, sockets):
-        shutil.rmtree(scratch)
-
-
 def begin_of(path: Path) -> str:
     return path.read_bytes()[:8].hex()
 
@@ -180,7 +98,6 @@ def test_reads_are_served_and_right(node: Node, size: int) -> None:
     last = [size % PAGE, 0] if size % PAGE else [PAGE, 0]
     assert printed == [f"{hashlib.sha256(path.read_bytes()).hexdigest()} {last}"] * 5
     status = node.status()
-    assert status["files"] >= 1
     assert status["cached_bytes"] >= size
     assert status["fills"] >= 1
 
@@ -191,19 +108,16 @@ def test_only_what_is_mapped_is_served(node: Node) -> None:
     for folder in (inside, outside):
         folder.mkdir()
         (folder / "data").write_bytes(os.urandom(PAGE))
-    words = [sys.executable, "-c", READER, outside / "data", 200]
-    node.command.succeeds("run", "--map", inside, "--", *words)
+    node.command.succeeds("run", "--map", inside, "--", sys.executable, "-c", READER, outside / "data", 200)
     status = node.status()
-    assert (status["hits"], status["files"]) == (0, 0)
-    words[3] = inside / "data"
-    node.command.succeeds("run", "--map", inside, "--", *words)
-    assert node.status()["files"] == 1
+    assert (status["hits"], status["fills"]) == (0, 0)
+    node.serve(inside / "data", "--map", inside)
 
 
 def test_what_another_process_writes_is_seen_at_once(node: Node) -> None:
     node.start()
     path = node.file("data", PAGE)
-    with node.asked(path) as reader:
+    with Asked(node, path) as reader:
         for number in range(5):
             assert reader.read_served(node) == (PAGE, begin_of(path))
             with open(path, "r+b") as file:
@@ -218,7 +132,7 @@ def test_what_another_process_writes_is_seen_at_once(node: Node) -> None:
 def test_truncation_renaming_and_removal_are_seen(node: Node) -> None:
     node.start()
     path = node.file("data", PAGE)
-    with node.asked(path) as reader:
+    with Asked(node, path) as reader:
         reader.read_served(node)
         os.truncate(path, 5)
         assert reader.read() == (5, begin_of(path))
@@ -227,12 +141,12 @@ def test_truncation_renaming_and_removal_are_seen(node: Node) -> None:
         assert reader.read() == (0, "")
     path.write_bytes(b"first..." * 512)
     node.serve(path)
-    with node.asked(path) as reader:
+    with Asked(node, path) as reader:
         assert reader.read_served(node) == (PAGE, b"first...".hex())
         (node.folder / "new").write_bytes(b"second.." * 512)
         os.rename(node.folder / "new", path)
         assert reader.read(10) == (PAGE, b"first...".hex())
-        with node.asked(path) as another:
+        with Asked(node, path) as another:
             assert another.read_served(node) == (PAGE, b"second..".hex())
         path.unlink()
         assert reader.read(10) == (PAGE, b"first...".hex())
@@ -241,7 +155,7 @@ def test_truncation_renaming_and_removal_are_seen(node: Node) -> None:
 def test_programs_outlive_ferryd(node: Node) -> None:
     process = node.start()
     path = node.file("data", PAGE)
-    with node.asked(path) as reader:
+    with Asked(node, path) as reader:
         reader.read_served(node)
         os.kill(process, signal.SIGKILL)
         assert reader.read(100) == (PAGE, begin_of(path))
