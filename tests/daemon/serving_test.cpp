@@ -232,6 +232,7 @@ TEST(Serving, EndsWhenItsSocketHasLostItsName) {
 }
 
 TEST(Serving, DescriptorsThatNobodyAskedForAreClosed) {
+  constexpr int messages = 20;
   DaemonRig rig;
   status_of(rig.socket());
   const auto open_descriptors = [] {
@@ -239,7 +240,6 @@ TEST(Serving, DescriptorsThatNobodyAskedForAreClosed) {
     return std::distance(begin(all), end(all));
   };
   const auto before = open_descriptors();
-  const Descriptor socket(ferry::daemon::connect_to(rig.socket().c_str(), 10'000));
   ferry::daemon::DaemonRequest request;
   iovec piece{&request, sizeof request};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> space{};
@@ -252,12 +252,16 @@ TEST(Serving, DescriptorsThatNobodyAskedForAreClosed) {
   *control = {CMSG_LEN(2 * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
   const std::array<int, 2> both{STDIN_FILENO, STDERR_FILENO};
   std::memcpy(CMSG_DATA(control), both.data(), sizeof both);
-  ASSERT_EQ(sendmsg(socket, &header, 0), static_cast<ssize_t>(sizeof request));
-  ferry::daemon::DaemonAnswer answer;
-  int received = -1;
-  ASSERT_EQ(ferry::receive_message(socket, &answer, sizeof answer, received), 0);
-  EXPECT_EQ(answer.error, 0);
-  EXPECT_TRUE(eventually([&] { return open_descriptors() == before + 1; }));
+  for (int i = 0; i < messages; ++i) {
+    const Descriptor socket(ferry::daemon::connect_to(rig.socket().c_str(), 10'000));
+    ASSERT_EQ(sendmsg(socket, &header, 0), static_cast<ssize_t>(sizeof request));
+    ferry::daemon::DaemonAnswer answer;
+    int received = -1;
+    ASSERT_EQ(ferry::receive_message(socket, &answer, sizeof answer, received), 0);
+    EXPECT_EQ(answer.error, 0);
+  }
+  // ferryd may still have had the first connection open, and be closing the last.
+  EXPECT_TRUE(eventually([&] { return open_descriptors() < before + messages / 2; }));
 }
 
 TEST(Serving, AChildAttachesItself) {
