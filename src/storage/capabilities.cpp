@@ -21,6 +21,7 @@ std::vector<std::string> limits(const Capabilities& capabilities) {
   unless(capabilities.rights_at_open,
          "a file's mode counts at each call on it, also for its owner who has it open");
   unless(capabilities.sets_attributes, "permissions, owners and times cannot be changed");
+  unless(capabilities.makes_links, "links cannot be made");
   return lines;
 }
 

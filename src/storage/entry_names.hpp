@@ -57,6 +57,9 @@ struct LastName {
     }
   }
 
+  // The same for a new link, which is no directory.
+  int refusal_of_link() const { return !wants_directory() ? 0 : is_none() ? -EEXIST : -ENOENT; }
+
   std::string text;
   bool has_slash_behind = false;
 };

@@ -85,6 +85,7 @@ RemoteCall::RemoteCall(Operation& operation, Inbox& inbox, std::chrono::millisec
       kind_(operation.kind),
       path_(text_or_empty(operation.path)),
       new_path_(text_or_empty(operation.new_path)),
+      text_(operation.text == nullptr ? "" : *operation.text),
       flags_(operation.flags),
       mode_(operation.mode),
       offset_(operation.offset),

@@ -82,6 +82,7 @@ class RemoteCall : public BoundedCall {
   const Kind kind_;
   const std::string path_;
   const std::string new_path_;
+  const std::string text_;
   const int flags_;
   const std::uint32_t mode_;
   const std::int64_t offset_;

@@ -61,7 +61,7 @@ class RouterQueue final : public Queue {
 
   void submit(Operation& operation) override {
     const Scheme scheme = scheme_for(operation);
-    if (operation.kind == Kind::rename && scheme_of(operation.new_path) != scheme) {
+    if (has_new_path(operation.kind) && scheme_of(operation.new_path) != scheme) {
       operation.result = -EXDEV;
       finished_.push(operation);
       return;

@@ -35,7 +35,7 @@ enum class Kind : std::uint8_t {
   sync_data,    // file: data and what is needed to read it
   truncate,     // file, offset (the new size)
   file_status,  // file -> status
-  path_status,  // path -> status
+  path_status,  // path, flags (O_NOFOLLOW: of a symbolic link itself) -> status
   unlink,       // path
   rename,       // path, new_path of the same storage: an existing file there is replaced
   path_layout,  // path -> layout, as granted; -EOPNOTSUPP where nothing is striped. Of a directory:
@@ -44,8 +44,16 @@ enum class Kind : std::uint8_t {
   make_directory,    // path, mode
   remove_directory,  // path of an empty directory
   list_directory,    // path -> entries, in no order; neither "." nor ".."
-  set_attributes,    // path, attributes; links are followed. -EOPNOTSUPP without sets_attributes
+  set_attributes,    // path, attributes, flags (as above). -EOPNOTSUPP without sets_attributes
+  read_link,         // path of a symbolic link -> text, what it holds
+  make_link,         // path (new), text: a symbolic link. -EOPNOTSUPP without makes_links
+  add_name,  // path of no directory, new_path (new) of the same storage: a hard link. The same
 };
+
+// The others' new_path is not used.
+constexpr bool has_new_path(Kind kind) {
+  return kind == Kind::rename || kind == Kind::add_name;
+}
 
 constexpr Kind kind_of(Direction direction) {
   return direction == Direction::read ? Kind::read : Kind::write;
@@ -142,6 +150,7 @@ struct Operation {
   Layout* layout = nullptr;
   const NewAttributes* attributes = nullptr;
   std::vector<DirectoryEntry>* entries = nullptr;  // added to when all are there
+  std::string* text = nullptr;
   int flags = 0;
   std::uint32_t mode = 0;
   // Of a write: a sync of these bytes follows soon, so the medium may begin with them. A hint; the
@@ -223,6 +232,7 @@ struct Capabilities {
   bool full_status = true;         // reports hard links, special files, fractions of seconds
   bool rights_at_open = true;      // its owner may use an open file, whatever its mode
   bool sets_attributes = true;     // permissions, owners and times can be changed
+  bool makes_links = true;         // symbolic and hard links can be made
   bool layouts = false;            // files can be made with a Layout
   // The longest that one request to the storage takes; then it has failed with -ETIMEDOUT. 0: no
   // bound, as the kernel has none for local file systems.

@@ -184,6 +184,19 @@ int ceph_rename(ceph::Client* mount, const char* from, const char* to) {
   return or_error(rename(at(mount, from).c_str(), at(mount, to).c_str()));
 }
 
+int ceph_link(ceph::Client* mount, const char* from, const char* to) {
+  return or_error(link(at(mount, from).c_str(), at(mount, to).c_str()));
+}
+
+int ceph_symlink(ceph::Client* mount, const char* text, const char* path) {
+  return or_error(symlink(text, at(mount, path).c_str()));
+}
+
+int ceph_readlink(ceph::Client* mount, const char* path, char* text, std::int64_t size) {
+  return or_error(
+      static_cast<int>(readlink(at(mount, path).c_str(), text, static_cast<std::size_t>(size))));
+}
+
 int ceph_mkdir(ceph::Client* mount, const char* path, mode_t mode) {
   may_hang("ceph_mkdir");
   return or_error(mkdir(at(mount, path).c_str(), mode));

@@ -394,6 +394,78 @@ TEST_P(Conformance, SetsAttributes) {
   EXPECT_EQ(set("f/below", {.mode = 0600}), -ENOTDIR);
 }
 
+TEST_P(Conformance, MakesAndReadsLinks) {
+  write_file(path("f"), "contents");
+  mkdir(path("dir").c_str(), 0755);
+  const auto call = [&](Kind kind, const std::string& name, std::string& text) {
+    const std::string where = at(name);
+    Operation operation{.kind = kind, .path = where.c_str(), .text = &text};
+    return driver->run(operation);
+  };
+  const auto status_of = [&](const std::string& name, int flags, Status& status) {
+    const std::string where = at(name);
+    Operation operation{.kind = Kind::path_status, .path = where.c_str(), .flags = flags};
+    driver->run(operation);
+    status = operation.status;
+    return operation.result;
+  };
+  const auto make = [&](const std::string& name, std::string text) {
+    return call(Kind::make_link, name, text);
+  };
+  const auto add_name = [&](const std::string& name, const std::string& new_name) {
+    const std::string from = at(name);
+    const std::string to = at(new_name);
+    Operation operation{.kind = Kind::add_name, .path = from.c_str(), .new_path = to.c_str()};
+    return driver->run(operation);
+  };
+  std::string text = "old";
+  ASSERT_EQ(symlink("no such file", path("dangling").c_str()), 0);
+  EXPECT_EQ(call(Kind::read_link, "dangling", text), 0);
+  EXPECT_EQ(text, "no such file");
+  EXPECT_EQ(call(Kind::read_link, "f", text), -EINVAL);
+  EXPECT_EQ(call(Kind::read_link, "missing", text), -ENOENT);
+  Status status;
+  EXPECT_EQ(status_of("dangling", 0, status), -ENOENT);
+  EXPECT_EQ(status_of("dangling", O_NOFOLLOW, status), 0);
+  EXPECT_TRUE(S_ISLNK(status.mode));
+  if (!storage->describe_path(at("f")).capabilities.makes_links) {
+    EXPECT_EQ(make("link", "f"), -EOPNOTSUPP);
+    EXPECT_EQ(add_name("f", "again"), -EOPNOTSUPP);
+    return;
+  }
+  EXPECT_EQ(make("link", "f"), 0);
+  EXPECT_EQ(make("link", "f"), -EEXIST);
+  EXPECT_EQ(make("f", "f"), -EEXIST);
+  EXPECT_EQ(make("missing/link", "f"), -ENOENT);
+  EXPECT_EQ(make("f/link", "f"), -ENOTDIR);
+  EXPECT_EQ(make("empty", ""), -ENOENT);
+  EXPECT_EQ(read_file(path("link")), "contents");
+  EXPECT_EQ(call(Kind::read_link, "link", text), 0);
+  EXPECT_EQ(text, "f");
+  const NewAttributes early{.modified_ns = 1'000'000'000};
+  const std::string link = at("link");
+  Operation set{.kind = Kind::set_attributes,
+                .path = link.c_str(),
+                .attributes = &early,
+                .flags = O_NOFOLLOW};
+  EXPECT_EQ(driver->run(set), 0);
+  EXPECT_EQ(status_of("link", O_NOFOLLOW, status), 0);
+  // nfs-ganesha says that it has set them, and does not.
+  EXPECT_TRUE(storage->describe_path(link).name == "nfs" || status.modified_ns == 1'000'000'000);
+  EXPECT_EQ(status_of("link", 0, status), 0);
+  EXPECT_NE(status.modified_ns, 1'000'000'000);
+
+  EXPECT_EQ(add_name("f", "dir/again"), 0);
+  EXPECT_EQ(read_file(path("dir/again")), "contents");
+  EXPECT_EQ(status_of("dir/again", 0, status), 0);
+  EXPECT_EQ(status.links, 2U);
+  EXPECT_EQ(add_name("f", "dir/again"), -EEXIST);
+  EXPECT_EQ(add_name("missing", "new"), -ENOENT);
+  EXPECT_EQ(add_name("dir", "new"), -EPERM);
+  EXPECT_EQ(add_name("f", "missing/new"), -ENOENT);
+  EXPECT_EQ(add_name("f", "f/new"), -ENOTDIR);
+}
+
 TEST_P(Conformance, ListsDirectories) {
   std::vector<DirectoryEntry> entries;
   const auto list = [&](const std::string& path) {

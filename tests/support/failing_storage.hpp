@@ -271,6 +271,9 @@ class FailingStorage final : public storage::Storage {
       case Kind::remove_directory:
       case Kind::list_directory:
       case Kind::set_attributes:
+      case Kind::read_link:
+      case Kind::make_link:
+      case Kind::add_name:
         operation.result = -EOPNOTSUPP;
         break;
     }

@@ -130,22 +130,31 @@ std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, con
   const CephLibrary& library = mount->library();
   if (uri.path.size() >= PATH_MAX) return -ENAMETOOLONG;
   if (const int error = refusal_of_name(*mount, uri.path); error != 0) return error;
+  const int of_link = (flags_ & O_NOFOLLOW) != 0 ? AT_SYMLINK_NOFOLLOW : 0;
   switch (kind_) {
     case Kind::open:
       return open(mount, uri.path);
     case Kind::path_status: {
       Status status;
-      const int error = explained(*mount, uri.path, status_of(*mount, status, uri.path.c_str()));
+      const int error =
+          explained(*mount, uri.path,
+                    status_of(*mount, status, uri.path.c_str(), static_cast<unsigned>(of_link)));
       if (error == 0) touch([&](Operation& operation) { operation.status = status; });
       return error;
     }
     case Kind::unlink:
       return explained(*mount, uri.path, library.ceph_unlink(mount->get(), uri.path.c_str()));
-    case Kind::rename: {
+    case Kind::rename:
+    case Kind::add_name: {
       const Uri target = parse_uri(new_path_);
       if (ceph_address_of(target) != mount->address()) return -EXDEV;
-      return rename(*mount, uri.path, target.path);
+      return kind_ == Kind::rename ? rename(*mount, uri.path, target.path)
+                                   : add_name(*mount, uri.path, target.path);
     }
+    case Kind::read_link:
+      return explained(*mount, uri.path, read_link(*mount, uri.path));
+    case Kind::make_link:
+      return explained(*mount, uri.path, make_link(*mount, uri.path));
     case Kind::make_directory:
       return explained(
           *mount, uri.path,
@@ -153,7 +162,7 @@ std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, con
     case Kind::remove_directory:
       return explained(*mount, uri.path, library.ceph_rmdir(mount->get(), uri.path.c_str()));
     case Kind::set_attributes:
-      return explained(*mount, uri.path, set_attributes(*mount, uri.path));
+      return explained(*mount, uri.path, set_attributes(*mount, uri.path, of_link));
     case Kind::list_directory:
       return explained(*mount, uri.path, list_directory(*mount, uri.path));
     case Kind::path_layout: {
@@ -170,7 +179,7 @@ std::int64_t CephCall::execute_path(const std::shared_ptr<CephMount>& mount, con
 }
 
 // libcephfs has no clock of the servers for this: `now` is this machine's.
-int CephCall::set_attributes(CephMount& mount, const std::string& path) {
+int CephCall::set_attributes(CephMount& mount, const std::string& path, int of_link) {
   ceph::Statx to;
   int wanted = 0;
   if (attributes_.mode) {
@@ -193,7 +202,7 @@ int CephCall::set_attributes(CephMount& mount, const std::string& path) {
   };
   set_time(to.accessed, attributes_.accessed_ns, ceph::set_accessed);
   set_time(to.modified, attributes_.modified_ns, ceph::set_modified);
-  return mount.library().ceph_setattrx(mount.get(), path.c_str(), &to, wanted, 0);
+  return mount.library().ceph_setattrx(mount.get(), path.c_str(), &to, wanted, of_link);
 }
 
 int CephCall::status_of(CephMount& mount, Status& status, const char* path, unsigned flags) {

@@ -60,9 +60,12 @@ class CephCall final : public RemoteCall {
   int list_directory(CephMount& mount, const std::string& path);
   // The library's missing checks of a path: 0 or a negative errno.
   int refusal_of_name(CephMount& mount, const std::string& path);
+  int read_link(CephMount& mount, const std::string& path);
+  int make_link(CephMount& mount, const std::string& path);
+  int add_name(CephMount& mount, const std::string& path, const std::string& new_path);
   int rename(CephMount& mount, const std::string& path, const std::string& new_path);
   int explained(CephMount& mount, const std::string& path, int error);
-  int set_attributes(CephMount& mount, const std::string& path);
+  int set_attributes(CephMount& mount, const std::string& path, int of_link);
   int status_of(CephMount& mount, Status& status, const char* path, unsigned flags = 0);
 
   const std::shared_ptr<CephMounts> mounts_;

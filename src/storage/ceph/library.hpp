@@ -46,6 +46,9 @@ struct CephLibrary : Library {
                        int) = symbol("ceph_setattrx");
   int (*ceph_unlink)(ceph::Client*, const char*) = symbol("ceph_unlink");
   int (*ceph_rename)(ceph::Client*, const char*, const char*) = symbol("ceph_rename");
+  int (*ceph_link)(ceph::Client*, const char*, const char*) = symbol("ceph_link");
+  int (*ceph_symlink)(ceph::Client*, const char*, const char*) = symbol("ceph_symlink");
+  int (*ceph_readlink)(ceph::Client*, const char*, char*, std::int64_t) = symbol("ceph_readlink");
   int (*ceph_mkdir)(ceph::Client*, const char*, mode_t) = symbol("ceph_mkdir");
   int (*ceph_rmdir)(ceph::Client*, const char*) = symbol("ceph_rmdir");
   int (*ceph_opendir)(ceph::Client*, const char*, ceph::Directory**) = symbol("ceph_opendir");

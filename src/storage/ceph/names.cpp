@@ -3,6 +3,7 @@
 // path leads through a directory.
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ int CephCall::explained(CephMount& mount, const std::string& path, int error) {
 
 int CephCall::refusal_of_name(CephMount& mount, const std::string& path) {
   const LastName last_name(path);
+  if (kind_ == Kind::make_link) return last_name.refusal_of_link();
   const bool makes = kind_ == Kind::open && (flags_ & O_CREAT) != 0;
   const bool changes_names = kind_ == Kind::unlink || kind_ == Kind::rename || makes ||
                              kind_ == Kind::make_directory || kind_ == Kind::remove_directory;
@@ -71,6 +73,32 @@ int CephCall::rename(CephMount& mount, const std::string& path, const std::strin
   if (last_name.has_slash_behind && !S_ISDIR(from.mode)) return -ENOTDIR;
   if (error == 0 && from.inode == to.inode) return 0;  // also two names of one file
   return mount.library().ceph_rename(mount.get(), path.c_str(), new_path.c_str());
+}
+
+int CephCall::read_link(CephMount& mount, const std::string& path) {
+  char found[PATH_MAX];
+  const int bytes = mount.library().ceph_readlink(mount.get(), path.c_str(), found, sizeof found);
+  if (bytes < 0) return bytes;
+  touch([&](Operation& operation) {
+    operation.text->assign(found, static_cast<std::size_t>(bytes));
+  });
+  return 0;
+}
+
+int CephCall::make_link(CephMount& mount, const std::string& path) {
+  if (text_.empty()) return -ENOENT;
+  if (text_.size() >= PATH_MAX) return -ENAMETOOLONG;
+  return mount.library().ceph_symlink(mount.get(), text_.c_str(), path.c_str());
+}
+
+int CephCall::add_name(CephMount& mount, const std::string& path, const std::string& new_path) {
+  Status from;
+  int error = explained(mount, path, status_of(mount, from, path.c_str(), AT_SYMLINK_NOFOLLOW));
+  if (error == 0) error = LastName(new_path).refusal_of_link();
+  if (error != 0) return error;
+  if (S_ISDIR(from.mode)) return -EPERM;
+  error = mount.library().ceph_link(mount.get(), path.c_str(), new_path.c_str());
+  return explained(mount, new_path, error);
 }
 
 int CephCall::list_directory(CephMount& mount, const std::string& path) {

@@ -285,6 +285,22 @@ struct RENAME3args {
 };
 using RENAME3res = Refusable;
 
+struct LINK3args {
+  nfs_fh3 file;
+  diropargs3 link;
+};
+using LINK3res = Refusable;
+
+struct symlinkdata3 {
+  sattr3 symlink_attributes;
+  char* symlink_data;
+};
+struct SYMLINK3args {
+  diropargs3 where;
+  symlinkdata3 symlink;
+};
+using SYMLINK3res = Refusable;
+
 struct MKDIR3args {
   diropargs3 where;
   sattr3 attributes;

@@ -47,6 +47,8 @@ struct NfsLibrary : Library {
   NfsCall<CREATE3args> rpc_nfs3_create_async = symbol("rpc_nfs3_create_async");
   NfsCall<REMOVE3args> rpc_nfs3_remove_async = symbol("rpc_nfs3_remove_async");
   NfsCall<RENAME3args> rpc_nfs3_rename_async = symbol("rpc_nfs3_rename_async");
+  NfsCall<LINK3args> rpc_nfs3_link_async = symbol("rpc_nfs3_link_async");
+  NfsCall<SYMLINK3args> rpc_nfs3_symlink_async = symbol("rpc_nfs3_symlink_async");
   NfsCall<MKDIR3args> rpc_nfs3_mkdir_async = symbol("rpc_nfs3_mkdir_async");
   NfsCall<RMDIR3args> rpc_nfs3_rmdir_async = symbol("rpc_nfs3_rmdir_async");
   NfsCall<READDIRPLUS3args> rpc_nfs3_readdirplus_async = symbol("rpc_nfs3_readdirplus_async");

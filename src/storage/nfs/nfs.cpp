@@ -86,7 +86,7 @@ class NfsShared {
       if (uri.path.size() >= PATH_MAX) throw Unavailable(ENAMETOOLONG, "the path is too long");
       const std::shared_ptr<NfsServer> server = server_of(address_of(uri));
       std::string new_path;
-      if (operation.kind == Kind::rename) {
+      if (has_new_path(operation.kind)) {
         const Uri target = parse_uri(operation.new_path);
         if (server_of(address_of(target)) != server) throw Unavailable(EXDEV, "another server");
         new_path = target.path;

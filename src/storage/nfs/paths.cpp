@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <deque>
 #include <iterator>
@@ -269,12 +270,12 @@ int NfsCalls::lookup(const NfsHandle& directory, const std::string& name, NfsHan
   return result != 0 || told ? result : get_attributes(object, attributes);
 }
 
-int NfsCalls::read_link(const NfsHandle& link, std::string& target) {
+int NfsCalls::read_link(const NfsHandle& link, std::string& text) {
   READLINK3args arguments{};
   arguments.symlink = link.argument();
   return perform<READLINK3res>(library_.rpc_nfs3_readlink_async, arguments,
                                [&](const READLINK3res& reply) {
-                                 target = reply.resok.data;
+                                 text = reply.resok.data;
                                  return 0;
                                });
 }
@@ -368,6 +369,26 @@ int NfsCalls::rename(const Found& what, const Found& to) {
   arguments.to = nfs_entry(to.parent, to.name);
   const int result = perform<RENAME3res>(library_.rpc_nfs3_rename_async, arguments, done);
   return result == -ENOENT && repeated_ ? 0 : result;  // as for remove()
+}
+
+int NfsCalls::make_link(const Found& where, const std::string& text) {
+  if (where.name.size() > nfs_name_bytes_max || text.size() >= PATH_MAX) return -ENAMETOOLONG;
+  if (text.empty()) return -ENOENT;
+  SYMLINK3args arguments{};
+  arguments.where = nfs_entry(where.parent, where.name);
+  arguments.symlink.symlink_data = const_cast<char*>(text.c_str());
+  const int result = perform<SYMLINK3res>(library_.rpc_nfs3_symlink_async, arguments, done);
+  // It was made by the call whose answer got lost.
+  return result == -EEXIST && repeated_ ? 0 : result;
+}
+
+int NfsCalls::add_name(const Found& what, const Found& to) {
+  if (to.name.size() > nfs_name_bytes_max) return -ENAMETOOLONG;
+  LINK3args arguments{};
+  arguments.file = what.object.argument();
+  arguments.link = nfs_entry(to.parent, to.name);
+  const int result = perform<LINK3res>(library_.rpc_nfs3_link_async, arguments, done);
+  return result == -EEXIST && repeated_ ? 0 : result;  // as for make_link()
 }
 
 // ---- directories

@@ -66,6 +66,9 @@ class NfsCalls {
   int create(const Found& where, bool exclusive, std::uint32_t mode, NfsHandle& made);
   int remove(const Found& what);
   int rename(const Found& what, const Found& to);
+  int read_link(const NfsHandle& link, std::string& text);
+  int make_link(const Found& where, const std::string& text);
+  int add_name(const Found& what, const Found& to);
 
   int make_directory(const Found& where, std::uint32_t mode);
   int remove_directory(const Found& what);
@@ -83,7 +86,6 @@ class NfsCalls {
              NfsAttributes& attributes);
   int list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool& all,
                 std::vector<DirectoryEntry>& entries);
-  int read_link(const NfsHandle& link, std::string& target);
   int mount(NfsRpc& mount, NfsExport& found);
   int limits_of(NfsExport& found);
   bool may_try_again(int error);

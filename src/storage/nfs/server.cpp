@@ -76,15 +76,18 @@ std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation, cons
     if (operation.kind == Kind::open) {
       result = open(calls, operation, from, path);
     } else {
-      const bool follows = operation.kind == Kind::path_status ||
-                           operation.kind == Kind::list_directory ||
-                           operation.kind == Kind::set_attributes;
-      const bool makes = operation.kind == Kind::make_directory;
+      const bool follows =
+          operation.kind == Kind::list_directory ||
+          ((operation.kind == Kind::path_status || operation.kind == Kind::set_attributes) &&
+           (operation.flags & O_NOFOLLOW) == 0);
+      const bool makes =
+          operation.kind == Kind::make_directory || operation.kind == Kind::make_link;
       result = calls.walk(from, makes ? without_slash(path) : path, follows, found);
       if (result == 0 && !found.exists && !makes) result = -ENOENT;
-      if (result == 0 && changes_names(operation.kind)) {
-        result = LastName(path).refusal(operation.kind);
-      }
+      const LastName last_name(path);
+      if (result == 0 && changes_names(operation.kind)) result = last_name.refusal(operation.kind);
+      if (result == 0 && operation.kind == Kind::make_link && !found.exists)
+        result = last_name.refusal_of_link();
     }
     if (result == -ESTALE && !again) {
       // The server may have got other handles for its exports.
@@ -93,8 +96,9 @@ std::int64_t NfsServer::execute_path(NfsCalls& calls, Operation& operation, cons
       continue;
     }
     if (result != 0 || operation.kind == Kind::open) return result;
-    return operation.kind == Kind::rename ? rename(calls, from, found, new_path)
-                                          : execute_found(calls, operation, found);
+    return has_new_path(operation.kind)
+               ? give_new_path(calls, operation.kind, from, found, new_path)
+               : execute_found(calls, operation, found);
   }
 }
 
@@ -111,6 +115,11 @@ int NfsServer::execute_found(NfsCalls& calls, Operation& operation, const NfsCal
       return found.exists
                  ? -EEXIST
                  : calls.make_directory(found, operation.mode & 07777 & ~umask_of_process());
+    case Kind::read_link:
+      if (found.attributes.type != NF3LNK) return -EINVAL;
+      return calls.read_link(found.object, *operation.text);
+    case Kind::make_link:
+      return found.exists ? -EEXIST : calls.make_link(found, *operation.text);
     case Kind::remove_directory:
       if (!directory) return -ENOTDIR;
       return found.name.empty() ? -EBUSY : calls.remove_directory(found);
@@ -123,8 +132,8 @@ int NfsServer::execute_found(NfsCalls& calls, Operation& operation, const NfsCal
   }
 }
 
-int NfsServer::rename(NfsCalls& calls, const NfsExport& from, const NfsCalls::Found& what,
-                      const std::string& new_path) {
+int NfsServer::give_new_path(NfsCalls& calls, Kind kind, const NfsExport& from,
+                             const NfsCalls::Found& what, const std::string& new_path) {
   NfsExport there;
   if (const int error = export_of(calls, new_path, there); error != 0) return error;
   if (there.path != from.path) return -EXDEV;
@@ -132,8 +141,13 @@ int NfsServer::rename(NfsCalls& calls, const NfsExport& from, const NfsCalls::Fo
   const LastName last_name(new_path);
   const int error = calls.walk(there, without_slash(new_path), false, to);
   if (error != 0) return error;
-  if (last_name.is_none()) return last_name.refusal(Kind::rename);
   const bool directory = what.attributes.type == NF3DIR;
+  if (kind == Kind::add_name) {
+    if (to.exists) return -EEXIST;
+    if (directory) return -EPERM;
+    return last_name.wants_directory() ? -ENOENT : calls.add_name(what, to);
+  }
+  if (last_name.is_none()) return last_name.refusal(Kind::rename);
   return last_name.has_slash_behind && !directory ? -ENOTDIR : calls.rename(what, to);
 }
 

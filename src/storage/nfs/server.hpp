@@ -35,8 +35,9 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
   std::int64_t execute_path(NfsCalls& calls, Operation& operation, const std::string& path,
                             const std::string& new_path);
   int execute_found(NfsCalls& calls, Operation& operation, const NfsCalls::Found& found);
-  int rename(NfsCalls& calls, const NfsExport& from, const NfsCalls::Found& what,
-             const std::string& new_path);
+  // A rename, or another name.
+  int give_new_path(NfsCalls& calls, Kind kind, const NfsExport& from, const NfsCalls::Found& what,
+                    const std::string& new_path);
   int open(NfsCalls& calls, Operation& operation, const NfsExport& from, const std::string& path);
   int open_existing(NfsCalls& calls, int flags, const NfsCalls::Found& found);
   std::int64_t append(NfsCalls& calls, Operation& operation);

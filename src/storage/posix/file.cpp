@@ -427,20 +427,29 @@ timespec time_to_set(const std::optional<std::int64_t>& ns) {
 }
 
 // In the order of the kernel: a new owner ends setuid and setgid, so the mode comes after it.
-std::int64_t set_attributes(const char* path, const NewAttributes& to) {
+std::int64_t set_attributes(const char* path, const NewAttributes& to, int flags) {
   constexpr auto keep = static_cast<std::uint32_t>(-1);
   if ((to.owner || to.group) &&
-      ::chown(path, to.owner.value_or(keep), to.group.value_or(keep)) != 0)
+      ::fchownat(AT_FDCWD, path, to.owner.value_or(keep), to.group.value_or(keep), flags) != 0)
     return -errno;
-  if (to.mode && ::chmod(path, *to.mode) != 0) return -errno;
+  if (to.mode && ::fchmodat(AT_FDCWD, path, *to.mode, flags) != 0) return -errno;
   const timespec times[2] = {time_to_set(to.accessed_ns), time_to_set(to.modified_ns)};
-  if ((to.accessed_ns || to.modified_ns) && ::utimensat(AT_FDCWD, path, times, 0) != 0)
+  if ((to.accessed_ns || to.modified_ns) && ::utimensat(AT_FDCWD, path, times, flags) != 0)
     return -errno;
+  return 0;
+}
+
+std::int64_t read_link(const char* path, std::string& text) {
+  char found[PATH_MAX];
+  const ssize_t bytes = ::readlink(path, found, sizeof found);
+  if (bytes < 0) return -errno;
+  text.assign(found, static_cast<std::size_t>(bytes));
   return 0;
 }
 
 std::int64_t result_of(Operation& operation) {
   auto* file = static_cast<PosixFile*>(operation.file);
+  const int of_link = (operation.flags & O_NOFOLLOW) != 0 ? AT_SYMLINK_NOFOLLOW : 0;
   switch (operation.kind) {
     case Kind::open:
       return open_file(operation);
@@ -460,7 +469,7 @@ std::int64_t result_of(Operation& operation) {
     case Kind::file_status:
       return get_file_status(*file, operation.status);
     case Kind::path_status:
-      return get_status(AT_FDCWD, operation.path, 0, operation.status);
+      return get_status(AT_FDCWD, operation.path, of_link, operation.status);
     case Kind::unlink:
       return ::unlink(operation.path) == 0 ? 0 : -errno;
     case Kind::rename:
@@ -476,7 +485,13 @@ std::int64_t result_of(Operation& operation) {
     case Kind::list_directory:
       return list_directory(operation.path, *operation.entries);
     case Kind::set_attributes:
-      return set_attributes(operation.path, *operation.attributes);
+      return set_attributes(operation.path, *operation.attributes, of_link);
+    case Kind::read_link:
+      return read_link(operation.path, *operation.text);
+    case Kind::make_link:
+      return ::symlink(operation.text->c_str(), operation.path) == 0 ? 0 : -errno;
+    case Kind::add_name:
+      return ::link(operation.path, operation.new_path) == 0 ? 0 : -errno;
   }
   return -EINVAL;
 }

@@ -59,8 +59,9 @@ Place both(Place one, Place other) {
 bool follows_last_link(const Operation& operation) {
   switch (operation.kind) {
     case Kind::open:
-      return (operation.flags & O_NOFOLLOW) == 0;
     case Kind::path_status:
+    case Kind::set_attributes:
+      return (operation.flags & O_NOFOLLOW) == 0;
     case Kind::path_layout:
     case Kind::set_layout:
     case Kind::list_directory:
@@ -89,8 +90,8 @@ Places::Mounts Places::mounts() {
 Place Places::of(const Operation& operation) {
   if (operation.file != nullptr) return static_cast<const PosixFile*>(operation.file)->place;
   const Mounts known = mounts();
-  // A rename's links are not resolved: only the text of its paths counts.
-  const bool by_words = operation.kind == Kind::rename;
+  // Where there are two paths, links are not resolved: only the text of the paths counts.
+  const bool by_words = has_new_path(operation.kind);
   const auto place_of = [&](const char* path) -> Place {
     const std::string whole = absolute(path);
     const Mount* mount =
@@ -99,11 +100,11 @@ Place Places::of(const Operation& operation) {
     return mount == nullptr ? 0 : mount->device;
   };
   const Place place = place_of(operation.path);
-  return operation.kind == Kind::rename ? both(place, place_of(operation.new_path)) : place;
+  return by_words ? both(place, place_of(operation.new_path)) : place;
 }
 
 Place Places::find(const Operation& operation, Place place) {
-  if (operation.file != nullptr || operation.kind == Kind::rename) return place;
+  if (operation.file != nullptr || has_new_path(operation.kind)) return place;
   return follow(absolute(operation.path), place, follows_last_link(operation));
 }
 

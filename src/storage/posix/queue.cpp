@@ -92,7 +92,7 @@ bool PosixQueue::is_at_hand(const Operation& operation) const {
   if (operation.kind == Kind::open &&
       (operation.flags & (O_EXCL | O_DIRECT | (O_TMPFILE & ~O_DIRECTORY))) != 0)
     return false;
-  const bool follows = operation.kind != Kind::open || (operation.flags & O_NOFOLLOW) == 0;
+  const bool follows = (operation.flags & O_NOFOLLOW) == 0;
   const int found = mounts_.find(operation.path, follows);
   if (found >= 0) ::close(found);
   return found >= 0;

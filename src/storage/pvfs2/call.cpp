@@ -124,7 +124,7 @@ std::int64_t Pvfs2Call::execute_path() {
       return list_directory();
     case Kind::path_status: {
       Status status;
-      int error = find(path_, true, reference);
+      int error = find(path_, (flags_ & O_NOFOLLOW) == 0, reference);
       if (error == 0) error = status_of(reference, status);
       if (error == 0) touch([&](Operation& operation) { operation.status = status; });
       return error;
@@ -136,7 +136,18 @@ std::int64_t Pvfs2Call::execute_path() {
       if (error == 0) touch([&](Operation& operation) { *operation.layout = layout; });
       return error;
     }
+    case Kind::read_link: {
+      Status status;
+      std::string text;
+      int error = find(path_, false, reference);
+      if (error == 0) error = status_of(reference, status);
+      if (error == 0) error = S_ISLNK(status.mode) ? link_target(reference, text) : -EINVAL;
+      if (error == 0) touch([&](Operation& operation) { *operation.text = text; });
+      return error;
+    }
     case Kind::set_attributes:
+    case Kind::make_link:
+    case Kind::add_name:
       return -EOPNOTSUPP;
     case Kind::set_layout: {
       const int error = find(path_, true, reference);

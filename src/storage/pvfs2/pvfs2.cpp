@@ -22,6 +22,7 @@ Capabilities capabilities_of(const Pvfs2Address& address) {
   capabilities.open_after_unlink = false;
   capabilities.full_status = false;
   capabilities.sets_attributes = false;
+  capabilities.makes_links = false;
   capabilities.rights_at_open = false;
   return capabilities;
 }
