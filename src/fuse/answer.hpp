@@ -67,28 +67,44 @@ class KernelAnswer {
   void refer(const void* from, std::size_t bytes) {
     data_ = {static_cast<const char*>(from), bytes};
   }
+  // Before the answer, the kernel forgets a node's attributes. It waits for no request then.
+  void outdate(std::uint64_t node) { outdated_ = node; }
   // For requests that have no answer.
   void leave_out() { is_wanted_ = false; }
 
   // The kernel may have dropped the request: an error here has no consequence.
   void send(int device, std::uint64_t request) const {
     if (!is_wanted_) return;
-    const bool failed = error_ != 0;
-    fuse_out_header header{};
-    header.unique = request;
-    header.error = error_;
-    header.len =
-        static_cast<std::uint32_t>(sizeof header + (failed ? 0 : bytes_.size() + data_.size()));
-    const iovec pieces[] = {{&header, sizeof header},
-                            {const_cast<char*>(bytes_.data()), bytes_.size()},
-                            {const_cast<char*>(data_.data()), data_.size()}};
-    while (writev(device, pieces, failed ? 1 : 3) < 0 && errno == EINTR) {
+    if (outdated_ != 0) {
+      fuse_notify_inval_inode_out node{};
+      node.ino = outdated_;
+      node.off = -1;  // no pages
+      write_message(device, 0, FUSE_NOTIFY_INVAL_INODE,
+                    {reinterpret_cast<const char*>(&node), sizeof node}, {});
     }
+    const bool failed = error_ != 0;
+    write_message(device, request, error_,
+                  failed ? std::string_view() : std::string_view(bytes_.data(), bytes_.size()),
+                  failed ? std::string_view() : data_);
   }
 
  private:
+  static void write_message(int device, std::uint64_t request, int error, std::string_view first,
+                            std::string_view second) {
+    fuse_out_header header{};
+    header.unique = request;
+    header.error = error;
+    header.len = static_cast<std::uint32_t>(sizeof header + first.size() + second.size());
+    const iovec pieces[] = {{&header, sizeof header},
+                            {const_cast<char*>(first.data()), first.size()},
+                            {const_cast<char*>(second.data()), second.size()}};
+    while (writev(device, pieces, 3) < 0 && errno == EINTR) {
+    }
+  }
+
   int error_ = 0;
   bool is_wanted_ = true;
+  std::uint64_t outdated_ = 0;
   std::vector<char> bytes_;
   std::string_view data_;
 };

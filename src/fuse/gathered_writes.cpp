@@ -45,8 +45,8 @@ void GatheredWrites::leave(storage::SyncCalls& calls, const WrittenFile& by) {
 
 void GatheredWrites::settle_locked(storage::SyncCalls& calls) {
   if (bytes_.empty()) return;
-  const std::int64_t result = calls.transfer(*writer_->file, Direction::write,
-                                             bytes_.data(), bytes_.size(), offset_);
+  const std::int64_t result =
+      calls.transfer(*writer_->file, Direction::write, bytes_.data(), bytes_.size(), offset_);
   if (result < 0) writer_->late_error = result;
   bytes_.clear();
   --gathering_;

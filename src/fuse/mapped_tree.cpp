@@ -53,6 +53,11 @@ std::string escaped(const std::string& path) {
   return text;
 }
 
+// A file with other names may change by those.
+std::uint64_t attributes_trusted_s(const Status& status) {
+  return S_ISREG(status.mode) && status.links > 1 ? 0 : trusted_s;
+}
+
 std::optional<std::int64_t> time_to_set(const fuse_setattr_in& to, std::uint32_t member,
                                         std::uint32_t now, std::uint64_t seconds,
                                         std::uint32_t nanoseconds) {
@@ -127,6 +132,12 @@ void MappedTree::answer(TreeWorker& worker, const KernelRequest& request, Kernel
       return create(worker, request, answer);
     case FUSE_MKNOD:
       return make_node(worker, request, answer);
+    case FUSE_READLINK:
+      return read_link(worker, request, answer);
+    case FUSE_SYMLINK:
+      return make_link(worker, request, answer);
+    case FUSE_LINK:
+      return add_name(worker, request, answer);
     case FUSE_MKDIR:
       return make_directory(worker, request, answer);
     case FUSE_READ:
@@ -158,9 +169,6 @@ void MappedTree::answer(TreeWorker& worker, const KernelRequest& request, Kernel
       return rename(worker, request, answer, sizeof(fuse_rename2_in));
     case FUSE_STATFS:
       return describe_space(answer);
-    case FUSE_LINK:
-    case FUSE_SYMLINK:
-      return answer.fail(-EPERM);
     default:
       return answer.fail(-ENOSYS);  // the kernel does it itself, or asks no more
   }
@@ -208,7 +216,7 @@ fuse_entry_out MappedTree::entry(std::uint64_t folder, std::string_view name,
   fuse_entry_out to{};
   to.nodeid = nodes_.remember(folder, name, status.inode, status.mode);
   to.entry_valid = trusted_s;
-  to.attr_valid = trusted_s;
+  to.attr_valid = attributes_trusted_s(status);
   to.attr = attributes(status);
   to.attr.nlink = std::max(to.attr.nlink, 1U);  // some storages do not say
   return to;
@@ -219,7 +227,8 @@ void MappedTree::look_up(TreeWorker& worker, const KernelRequest& request, Kerne
   const std::optional<std::string> path = place(request.node(), request.name());
   if (!path) return answer.fail(-ESTALE);
   files_.settle(worker.calls, nodes_.find(request.node(), request.name()));
-  storage::Operation operation{.kind = Kind::path_status, .path = path->c_str()};
+  storage::Operation operation{
+      .kind = Kind::path_status, .path = path->c_str(), .flags = O_NOFOLLOW};
   if (const std::int64_t error = worker.calls.run(operation); error != 0) return answer.fail(error);
   answer.add(entry(request.node(), request.name(), operation.status));
 }
@@ -253,6 +262,7 @@ std::int64_t MappedTree::status_of(TreeWorker& worker, std::uint64_t node, Statu
   } else if (path) {
     operation.kind = Kind::path_status;
     operation.path = path->c_str();
+    operation.flags = O_NOFOLLOW;
   } else if (const auto known = nodes_.known(node); known && S_ISDIR(known->mode)) {
     status.inode = known->inode;
     status.mode = known->mode;
@@ -273,7 +283,7 @@ void MappedTree::get_attributes(TreeWorker& worker, const KernelRequest& request
   if (const std::int64_t error = status_of(worker, request.node(), status); error != 0)
     return answer.fail(error);
   fuse_attr_out to{};
-  to.attr_valid = trusted_s;
+  to.attr_valid = attributes_trusted_s(status);
   to.attr = attributes(status);
   answer.add(to);
 }
@@ -326,14 +336,16 @@ void MappedTree::set_attributes(TreeWorker& worker, const KernelRequest& request
       (wanted.mode || wanted.owner || wanted.group || wanted.accessed_ns || wanted.modified_ns)) {
     const std::optional<std::string> path = place(request.node());
     if (!path) return answer.fail(-ESTALE);
-    error = worker.calls.run(
-        {.kind = Kind::set_attributes, .path = path->c_str(), .attributes = &wanted});
+    error = worker.calls.run({.kind = Kind::set_attributes,
+                              .path = path->c_str(),
+                              .attributes = &wanted,
+                              .flags = O_NOFOLLOW});
   }
   Status status;
   if (error == 0) error = status_of(worker, request.node(), status);
   if (error != 0) return answer.fail(error);
   fuse_attr_out now{};
-  now.attr_valid = trusted_s;
+  now.attr_valid = attributes_trusted_s(status);
   now.attr = attributes(status);
   answer.add(now);
 }
@@ -378,6 +390,10 @@ void MappedTree::open(TreeWorker& worker, const KernelRequest& request, KernelAn
   opened->node = request.node();
   storage::Operation status{.kind = Kind::file_status, .file = opened->file.get()};
   worker.calls.run(status);
+  if (status.status.links > 1) {  // what is gathered by another name
+    files_.settle_all(worker.calls);
+    worker.calls.run(status);
+  }
   fuse_open_out to{};
   to.open_flags = open_flags(*opened, status.status);
   to.fh = files_.add(opened);
@@ -436,12 +452,55 @@ void MappedTree::make_directory(TreeWorker& worker, const KernelRequest& request
   const std::string_view name = request.name(sizeof arguments);
   const std::optional<std::string> path = place(request.node(), name);
   if (!path) return answer.fail(-ESTALE);
-  std::int64_t error = worker.calls.run(
+  const std::int64_t error = worker.calls.run(
       {.kind = Kind::make_directory, .path = path->c_str(), .mode = arguments.mode & 07777});
-  storage::Operation status{.kind = Kind::path_status, .path = path->c_str()};
+  answer_made(worker, request, name, *path, error, answer);
+}
+
+void MappedTree::answer_made(TreeWorker& worker, const KernelRequest& request,
+                             std::string_view name, const std::string& path, std::int64_t error,
+                             KernelAnswer& answer) {
+  storage::Operation status{.kind = Kind::path_status, .path = path.c_str(), .flags = O_NOFOLLOW};
   if (error == 0) error = worker.calls.run(status);
-  if (error != 0) return answer.fail(error);
+  if (error != 0) return answer.fail(error == -EOPNOTSUPP ? -EPERM : error);
   answer.add(entry(request.node(), name, status.status));
+}
+
+void MappedTree::read_link(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  const std::shared_lock lock(paths_);
+  const std::optional<std::string> path = place(request.node());
+  if (!path) return answer.fail(-ESTALE);
+  std::string text;
+  const std::int64_t error =
+      worker.calls.run({.kind = Kind::read_link, .path = path->c_str(), .text = &text});
+  if (error != 0) return answer.fail(error);
+  answer.add_bytes(text.data(), text.size());
+}
+
+void MappedTree::make_link(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  const std::shared_lock lock(paths_);
+  const std::string_view name = request.name();
+  std::string text(request.name(name.size() + 1));
+  const std::optional<std::string> path = place(request.node(), name);
+  if (!path) return answer.fail(-ESTALE);
+  const std::int64_t error =
+      worker.calls.run({.kind = Kind::make_link, .path = path->c_str(), .text = &text});
+  answer_made(worker, request, name, *path, error, answer);
+}
+
+// The kernel takes the two names for two files.
+void MappedTree::add_name(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
+  const std::shared_lock lock(paths_);
+  const auto arguments = request.arguments<fuse_link_in>();
+  const std::string_view name = request.name(sizeof arguments);
+  const std::optional<std::string> path = place(arguments.oldnodeid);
+  const std::optional<std::string> new_path = place(request.node(), name);
+  if (!path || !new_path) return answer.fail(-ESTALE);
+  files_.settle(worker.calls, arguments.oldnodeid);
+  const std::int64_t error = worker.calls.run(
+      {.kind = Kind::add_name, .path = path->c_str(), .new_path = new_path->c_str()});
+  answer.outdate(arguments.oldnodeid);
+  answer_made(worker, request, name, *new_path, error, answer);
 }
 
 void MappedTree::read(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
@@ -544,15 +603,13 @@ void MappedTree::list(TreeWorker& worker, const KernelRequest& request, KernelAn
     if (used + bytes > arguments.size) break;
     used += bytes;
     fuse_entry_out found{};
-    // What a link names is asked for by name.
-    const bool is_known = at >= 2 && (S_ISREG(mode) || S_ISDIR(mode));
-    if (with_attributes && is_known) found = entry(request.node(), one.name, one.status);
+    if (with_attributes && at >= 2) found = entry(request.node(), one.name, one.status);
     if (with_attributes) answer.add(found);
     fuse_dirent next{};
     next.ino = one.status.inode != 0 ? one.status.inode : ~std::uint64_t{0};
     next.off = at + 1;
     next.namelen = static_cast<std::uint32_t>(one.name.size());
-    next.type = S_ISLNK(mode) ? 0 : mode >> 12;
+    next.type = mode >> 12;
     answer.add_bytes(&next, FUSE_NAME_OFFSET);
     answer.add_bytes(one.name.data(), one.name.size());
     const char padding[8]{};

@@ -1,7 +1,7 @@
 // The files below a path or URI, as the operations that the kernel asks a FUSE server for.
 //
 // Each request is one blocking operation of the storage, so it ends within the storage's own bound.
-// Links are followed by the storage: the kernel sees what they name. A file that the storage keeps
+// A file that the storage keeps
 // in a server's memory until it is synced (NFS) is synced when a descriptor of it is closed. So
 // close reports what went wrong, as a mounted NFS does.
 #pragma once
@@ -61,6 +61,9 @@ class MappedTree {
   void open(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
   void create(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
   void make_node(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
+  void read_link(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
+  void make_link(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
+  void add_name(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
   void make_directory(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
   void read(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
   void write(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer);
@@ -88,6 +91,9 @@ class MappedTree {
   // Gives a file that is open another name, where the storage ends a removed one.
   std::int64_t keep_open(TreeWorker& worker, std::uint64_t folder, std::string_view name);
   std::uint32_t open_flags(const MappedFile& opened, const storage::Status& status);
+  // Answers with what has been made.
+  void answer_made(TreeWorker& worker, const KernelRequest& request, std::string_view name,
+                   const std::string& path, std::int64_t error, KernelAnswer& answer);
   fuse_entry_out entry(std::uint64_t folder, std::string_view name, const storage::Status& status);
   fuse_attr attributes(const storage::Status& status) const;
 

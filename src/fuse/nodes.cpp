@@ -1,6 +1,7 @@
 #include "fuse/nodes.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <vector>
 
 namespace ferry::fuse {
@@ -18,8 +19,8 @@ std::optional<std::string> Nodes::path_locked(std::uint64_t node) const {
     names.push_back(&at->name);
   if (at->number != root) return {};
   std::string path;
-  for (auto name = names.rbegin(); name != names.rend(); ++name)
-    path.append("/").append(**name);
+  for (const std::string* name : std::views::reverse(names))
+    path.append("/").append(*name);
   return path;
 }
 

@@ -67,7 +67,7 @@ class Tree {
     const std::int64_t offset = static_cast<std::int64_t>(random.below(300'000));
     std::string data =
         pattern(random.one_in(20) ? random.below(200'000) : random.below(5000), random.bits());
-    const std::uint64_t kind = random.below(19);
+    const std::uint64_t kind = random.below(21);
     last_ = "call " + std::to_string(kind) + " of " + path + ", slot " + std::to_string(slot);
     switch (kind) {
       case 0:
@@ -107,6 +107,15 @@ class Tree {
       case 17: {
         const timespec times[2] = {{12345, 0}, {static_cast<time_t>(random.below(1 << 30)), 0}};
         return outcome_of(::utimensat(AT_FDCWD, path.c_str(), times, 0));
+      }
+      case 18: {
+        static const std::vector<const char*> texts{"a", "none", "d", "e/../a", "e/f", "./d/a"};
+        return outcome_of(::symlink(random.pick(texts), path.c_str()));
+      }
+      case 19: {
+        char text[200];
+        const ssize_t bytes = ::readlink(path.c_str(), text, sizeof text);
+        return outcome_of(bytes, {text, static_cast<std::size_t>(std::max<ssize_t>(bytes, 0))});
       }
       default:
         return mapped(slot);
@@ -401,12 +410,31 @@ TEST_P(FuseSession, RemovedFilesStayUsableWhereTheyAreOpen) {
   EXPECT_EQ(names, std::vector<std::string>{"file"});
 }
 
+TEST_P(FuseSession, OneFileHasSeveralNames) {
+  const auto work = [&] {
+    const std::string file = place_ + "/file";
+    const std::string other = place_ + "/other";
+    ferry::test::write_file(file, "contents");
+    if (link(file.c_str(), other.c_str()) != 0) return 1;
+    if (plain(link(file.c_str(), other.c_str())) != -EEXIST) return 2;
+    struct stat one {};
+    struct stat two {};
+    if (stat(file.c_str(), &one) != 0 || stat(other.c_str(), &two) != 0) return 3;
+    if (one.st_ino != two.st_ino || one.st_nlink != 2 || two.st_nlink != 2) return 4;
+    const int writes = open(file.c_str(), O_WRONLY);
+    for (const char* word : {"new ", "words "})
+      if (write(writes, word, std::strlen(word)) < 0) return 5;
+    if (ferry::test::read_file(other) != "new words ") return 6;  // also while it is gathered
+    if (close(writes) != 0 || unlink(file.c_str()) != 0) return 7;
+    return ferry::test::read_file(other) == "new words " ? 0 : 8;
+  };
+  EXPECT_EQ(served(work), 0);
+}
+
 TEST_P(FuseSession, WhatThereIsNot) {
   const auto work = [&] {
     const std::string file = place_ + "/file";
     ferry::test::write_file(file, "contents");
-    if (plain(link(file.c_str(), (place_ + "/link").c_str())) != -EPERM) return 1;
-    if (plain(symlink("file", (place_ + "/link").c_str())) != -EPERM) return 2;
     if (plain(mkfifo((place_ + "/fifo").c_str(), 0600)) != -EPERM) return 3;
     if (plain(open((place_ + "/" + std::string(300, 'x')).c_str(), O_RDONLY)) != -ENAMETOOLONG)
       return 4;

@@ -23,3 +23,19 @@ tail -n +19990 numbers
 od -An -tx1 -j 100 -N 32 patched
 ls -R
 sync patched
+
+ln -s numbers link
+ln -s nowhere dangling
+mkdir linked
+ln -s ../numbers linked/back
+readlink link dangling linked/back
+cmp link numbers
+cat dangling 2>&1 || echo "status $?"
+cp -a linked copied
+readlink copied/back
+ln patched again
+stat -c '%n %h' patched again
+echo more >> again
+cmp patched again
+rm patched
+tail -c 5 again
