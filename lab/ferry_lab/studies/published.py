@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
+from ferry.sizes import MIB
 from ferry_lab.render.sections import Section
 from ferry_lab.render.tables import Table
 
 FILE = Path(__file__).resolve().parent / "data" / "published.csv"
 
-# By the number that the file has: how texts cite it, and the whole title.
-CITED = {
-    "000": "Vladimirov, Karpusenko, Yoo (2014)",
-    "001": "Matsuo, Shimosawa, Ishikawa (2012)",
-    "002": "Tirupati Nagaraj (2009)",
-    "003": "Murty, Sudarsan",
-    "004": "Fahey (2007)",
-}
+# By the number that the file has: authors, title and year, and how texts cite some.
 SOURCES = {
     "000": "Vladimirov, Karpusenko, Yoo: File I/O on Intel Xeon Phi Coprocessors, Colfax 2014",
     "001": "Matsuo, Shimosawa, Ishikawa: A File I/O System for Many-core Based Clusters, ROSS 2012",
@@ -28,13 +23,13 @@ SOURCES = {
     "003": "Murty, Sudarsan: Improving File IO performance on Intel Xeon Phi Coprocessors, Intel",
     "004": "Fahey: XT Parallel IO, NCCS Users Meeting 2007",
 }
+CITED = {"002": "Tirupati Nagaraj (2009)", "004": "Fahey (2007)"}
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(msgspec.Struct, frozen=True, rename={"paper_and_key": "paper", "threads": "threads_or_clients"}):
     """One published number; ``threads`` is a count of threads or clients, or "best"."""
 
-    paper: str  # of SOURCES
+    paper_and_key: str
     study: str
     system: str
     operation: str
@@ -46,30 +41,22 @@ class Number:
     note: str
 
     @property
-    def source(self) -> str:
-        """Returns authors, title and year."""
-        return SOURCES[self.paper]
+    def paper(self) -> str:
+        """Returns which of SOURCES it is from."""
+        return self.paper_and_key.split("_")[0]
+
+    @property
+    def mib_per_s(self) -> float:
+        """Returns a rate in the unit of our tables."""
+        assert self.unit == "MB/s", self.unit
+        return self.value * 1e6 / MIB
 
 
 @cache
 def numbers() -> tuple[Number, ...]:
     """Returns all of them, in the file's order."""
     with FILE.open(encoding="utf-8", newline="") as file:
-        return tuple(
-            Number(
-                paper=line["paper"].split("_")[0],
-                study=line["study"],
-                system=line["system"],
-                operation=line["operation"],
-                x_name=line["x_name"],
-                x=float(line["x"]),
-                threads=line["threads_or_clients"],
-                value=float(line["value"]),
-                unit=line["unit"],
-                note=line["note"],
-            )
-            for line in csv.DictReader(file)
-        )
+        return tuple(msgspec.convert(line, Number, strict=False) for line in csv.DictReader(file))
 
 
 def beside_the_paper(paper: str, text: str, tables: Sequence[Table]) -> Section:
@@ -77,6 +64,10 @@ def beside_the_paper(paper: str, text: str, tables: Sequence[Table]) -> Section:
     return Section("Beside the paper", [f"The study follows {SOURCES[paper]}{text}"], tables=tables)
 
 
-def of_study(study: str) -> list[Number]:
-    """Returns those that belong beside a study's own; there may be none."""
-    return [number for number in numbers() if number.study == study]
+def of_study(study: str, **wanted: str) -> list[Number]:
+    """Returns those that belong beside a study's own, there may be none; ``wanted``: of such fields."""
+    return [
+        number
+        for number in numbers()
+        if number.study == study and all(getattr(number, name) == value for name, value in wanted.items())
+    ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,14 +64,11 @@ Json = dict[str, Any]
 
 
 class Storages(Study):
-    """See the module."""
-
     name = "storages"
     takes_storage = True
 
     @contextlib.contextmanager
     def prepare(self, options: StudyOptions, notes: list[str]) -> Iterator[Matrix]:
-        """Gives the matrix; raises FerryError."""
         sizes = QUICK_SIZES if options.quick else SIZES
         threads = QUICK_THREADS if options.quick else thread_counts()
         room_bytes = _room_bytes(sizes, threads)
@@ -80,33 +77,36 @@ class Storages(Study):
             found_storages(options.folder, room_bytes, mounts, notes) as local,
             network_storages(options.storage, local[0], room_bytes) as (network, absent),
         ):
-            found, places = list(local), []
+            places = {}
             for storage in [*local, *network]:
                 place = StoragePlace(storage.name, storage.folder, storage.in_memory, storage.remote)
                 try:
                     _make_files(place, sizes, threads[-1])
+                    places[storage.name] = place
                 except FerryError as error:
                     if storage in local:
                         raise
                     absent.append(Absent(storage.label, str(error)))
-                    continue
-                places.append(place)
-                if storage not in local:
-                    found.append(storage)
-            raw = places[0] if _takes_direct_io(found[0], notes) else None
+            found = [storage for storage in [*local, *network] if storage.name in places]
+            raw = places[local[0].name] if _takes_direct_io(local[0], notes) else None
+            raw_settings = {
+                "medium": local[0].medium,
+                "transfer_bytes": RAW_TRANSFER_BYTES,
+                "queue_depth": RAW_QUEUE_DEPTH,
+                "file_bytes": RAW_FILE_BYTES,
+            }
             settings = {
                 "record_bytes": RECORD_BYTES,
                 "file_bytes": FILE_BYTES,
                 "threads": threads,
                 "sizes_bytes": sizes,
-                "raw": _raw_settings(found[0]) if raw else None,
+                "raw": raw_settings if raw else None,
                 "storages": [storage.to_json() for storage in found],
                 "absent": [{"label": one.label, "why": shown(one.why)} for one in absent],
                 "storage": None if options.storage is None else shown(options.storage),
             }
-            groups = make_groups(options, places, sizes, threads, raw)
-            scratch = outermost(place.scratch for place in places)
-            yield Matrix(groups, settings, scratch)
+            groups = make_groups(options, list(places.values()), sizes, threads, raw)
+            yield Matrix(groups, settings, outermost(place.scratch for place in places.values()))
 
     def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Sets many threads beside one, and each storage beside that of --dir, by one thread."""
@@ -139,12 +139,11 @@ class Storages(Study):
 
     def sections(self, document: Document) -> Sequence[Section]:
         """Returns the paper's Table 1, then all numbers by threads and by size, and the paper's."""
-        raw = document.settings["raw"]
         return [
             _table_1(document),
             _by_threads(document),
             _by_size(document),
-            *([_disk(document)] if raw else []),
+            *([disk_section(document)] if document.settings["raw"] else []),
             published.beside_the_paper(
                 "000",
                 ". There a Xeon Phi co-processor wrote and read by IOzone, and its virtio disk, NFS and "
@@ -220,15 +219,6 @@ def _takes_direct_io(storage: Storage, notes: list[str]) -> bool:
     return bool(answer["possible"])
 
 
-def _raw_settings(storage: Storage) -> Json:
-    return {
-        "medium": storage.medium,
-        "transfer_bytes": RAW_TRANSFER_BYTES,
-        "queue_depth": RAW_QUEUE_DEPTH,
-        "file_bytes": RAW_FILE_BYTES,
-    }
-
-
 # ---- tests ---------------------------------------------------------------------------------------
 
 MANY, STORAGES = "threads_and_one", "storage_and_disk"  # questions of comparisons
@@ -253,8 +243,8 @@ class StorageTest:
 
     def points(self, document: Document, question: str, storage: str) -> list[Comparison]:
         """Returns its comparisons on a storage, by threads."""
-        points = where(document.comparisons, operation=self.operation, storage=storage)
-        return [point for point in points if (point.question, point.metric) == (question, self.metric)]
+        there = where(document.comparisons, operation=self.operation, storage=storage)
+        return [point for point in there if (point.question, point.metric) == (question, self.metric)]
 
     def rows(self, document: Document, storage: str, part: str = "threads") -> list[Row]:
         """Returns its rows by threads or sizes; in memory, where nothing is cold, of the re-read."""
@@ -280,26 +270,26 @@ REREAD = StorageTest("re-read", "reread", "bandwidth_mib_per_s")
 TESTS = (WRITE_SYNC, WRITE, COLD, REREAD)
 
 
-def thread_findings(document: Document, test: StorageTest) -> Findings:
-    """Returns what more threads bring, on each storage."""
+def findings_of(document: Document, question: str) -> list[Findings]:
+    """Returns what more threads bring, or how each storage compares with that of --dir, by test."""
+    storages = document.settings["storages"]
+    baseline, axis, about = (
+        ("one thread", THREADS, "more threads than one")
+        if question == MANY
+        else (storages[0]["label"], None, "one thread")
+    )
     found = [
-        Finding(one["label"], "one thread", test.points(document, MANY, one["name"]), THREADS)
-        for one in document.settings["storages"]
+        Findings(
+            f"{test.title_in(document)}, {about}",
+            [
+                Finding(one["label"], baseline, points, axis)
+                for one in storages
+                if (points := test.points(document, question, one["name"]))
+            ],
+        )
+        for test in TESTS
     ]
-    return Findings(f"{test.title_in(document)}, more threads than one", found)
-
-
-def storage_findings(document: Document, test: StorageTest) -> Findings:
-    """Returns how each storage compares with that of --dir, by one thread."""
-    first, *others = document.settings["storages"]
-    found = [
-        Finding(one["label"], first["label"], test.points(document, STORAGES, one["name"]), None) for one in others
-    ]
-    return Findings(f"{test.title_in(document)}, one thread", found)
-
-
-def _that_say_something(findings: Sequence[Findings]) -> list[Findings]:
-    return [one for one in findings if one.clauses()]
+    return [one for one in found if one.findings]
 
 
 # ---- the answer ----------------------------------------------------------------------------------
@@ -432,7 +422,7 @@ def _table_1(document: Document) -> Section:
         "The paper's Table 1, here",
         [f"Not measured here: {one['label']}: {one['why']}." for one in document.settings["absent"]],
         figure,
-        _that_say_something([storage_findings(document, test) for test in TESTS]),
+        findings_of(document, STORAGES),
         [property_table(document), summary_table(document)],
     )
 
@@ -498,14 +488,11 @@ def _by_threads(document: Document) -> Section:
     for test in TESTS:
         series = []
         for one in document.settings["storages"]:
-            points = test.points(document, MANY, one["name"])
-            if points:
-                ratios = (
-                    [1.0, *(point.ratio_median for point in points)],
-                    [1.0, *(point.ratio_low_95 for point in points)],
-                    [1.0, *(point.ratio_high_95 for point in points)],
-                )
+            if points := test.points(document, MANY, one["name"]):
                 counts = [1, *(point.threads for point in points)]
+                ratios = (
+                    [1.0, *(getattr(p, f"ratio_{what}") for p in points)] for what in ("median", "low_95", "high_95")
+                )
                 series.append(Series(one["name"], one["label"], counts, *ratios))
         if series:
             panels.append(Panel(test.title_in(document), series))
@@ -520,8 +507,8 @@ def _by_threads(document: Document) -> Section:
     return Section(
         "By threads, each with a file of its own",
         figure=figure,
-        findings=_that_say_something([thread_findings(document, test) for test in TESTS]),
-        tables=[threads_table(document, test) for test in TESTS],
+        findings=findings_of(document, MANY),
+        tables=[storage_table(document, test, "threads") for test in TESTS],
     )
 
 
@@ -546,47 +533,30 @@ def _by_size(document: Document) -> Section:
         "Bandwidth by file size, one thread. Lines are medians, shaded are their 95 % bounds; the "
         "dotted line is what the disk itself gives by direct I/O. Both axes are logarithmic.",
     )
-    tables = [sizes_table(document, test) for test in TESTS]
+    tables = [storage_table(document, test, "sizes") for test in TESTS]
     return Section("By file size, one thread", figure=figure, tables=tables)
 
 
-def threads_table(document: Document, test: StorageTest) -> Table:
-    """Returns bandwidths by threads."""
-    columns = map(str, document.settings["threads"])
-    title = f"{test.title_in(document)} by threads (MiB/s)"
-    return _by_storage(document, test, title, "threads", columns)
-
-
-def sizes_table(document: Document, test: StorageTest) -> Table:
-    """Returns bandwidths by file size, one thread."""
-    columns = map(format_size, document.settings["sizes_bytes"])
-    title = f"{test.title_in(document)} by file size (MiB/s)"
-    return _by_storage(document, test, title, "sizes", columns)
-
-
-def _by_storage(document: Document, test: StorageTest, title: str, part: str, columns: Iterable[str]) -> Table:
-    """Returns a line for each storage."""
-    lines = []
+def storage_table(document: Document, test: StorageTest, part: str) -> Table:
+    """Returns bandwidths by ``threads`` or, by one thread, of file ``sizes``: a line for each storage."""
+    settings, lines = document.settings, []
+    along, columns = (
+        ("threads", map(str, settings["threads"]))
+        if part == "threads"
+        else ("file size", map(format_size, settings["sizes_bytes"]))
+    )
     for one in document.settings["storages"]:
         rows = test.rows(document, one["name"], part)
         states = dict.fromkeys(row.cache_state for row in rows if row.cache_state is not None)
         cells = [format_bandwidth(row.metric(test.metric)) for row in rows]
         lines.append([one["label"], *cells, ", ".join(states)])
-    return Table(title, ["storage", *columns, "cache"], lines)
+    return Table(f"{test.title_in(document)} by {along} (MiB/s)", ["storage", *columns, "cache"], lines)
 
 
 # ---- the disk and the paper ----------------------------------------------------------------------
 
 
-def _disk(document: Document) -> Section:
-    return Section(
-        "The disk itself",
-        ["Direct transfers past every cache of this kernel, several in flight, over blocks that the file has already."],
-        tables=[raw_table(document)],
-    )
-
-
-def raw_table(document: Document) -> Table:
+def disk_section(document: Document) -> Section:
     """Returns what the disk itself gives."""
     raw = document.settings["raw"]
     lines = [
@@ -595,21 +565,17 @@ def raw_table(document: Document) -> Table:
         if (row := test.of_disk(document))
     ]
     calls = f"{raw['queue_depth']} transfers of {format_size(raw['transfer_bytes'])} in flight"
-    return Table(f"{raw['medium']} itself (MiB/s)", [f"direct I/O, {calls}", "bandwidth"], lines)
+    return Section(
+        "The disk itself",
+        ["Direct transfers past every cache of this kernel, several in flight, over blocks that the file has already."],
+        tables=[Table(f"{raw['medium']} itself (MiB/s)", [f"direct I/O, {calls}", "bandwidth"], lines)],
+    )
 
 
 def _published(system: str | None, test: StorageTest, best: bool) -> float | None:
     """Returns the paper's number for a test on such a system, in MiB/s; None where it has none."""
-    for number in published.of_study("storages"):
-        many = number.threads == "best"
-        if (number.system, number.operation, many) == (system, test.name, best):
-            return _in_mib_per_s(number)
-    return None
-
-
-def _in_mib_per_s(number: published.Number) -> float:
-    assert number.unit == "MB/s", number.unit
-    return number.value * 1e6 / MIB
+    numbers = published.of_study("storages", system=system, operation=test.name)
+    return next((number.mib_per_s for number in numbers if (number.threads == "best") == best), None)
 
 
 def paper_table(document: Document) -> Table:
@@ -624,11 +590,9 @@ def paper_table(document: Document) -> Table:
             row = test.best_of_many(document, name) if best else test.rows(document, name)[0]
             found = f"{row.metric(test.metric).median:.0f}"
         about = number.note.removeprefix("Table 1").strip()
+        threads = "best of many" if best else "one"
         lines.append(
-            [
-                *(number.system, number.operation, "best of many" if best else "one"),
-                *(f"{number.x:g} MB", f"{_in_mib_per_s(number):.0f}", found, about),
-            ]
+            [number.system, number.operation, threads, f"{number.x:g} MB", f"{number.mib_per_s:.0f}", found, about]
         )
     title = "The paper's numbers, on a Xeon Phi, beside ours (MiB/s)"
     heads = ["storage", "test", "threads", "file", "published", "here", "remark"]

@@ -6,16 +6,14 @@ from ferry_lab.studies import published
 def test_every_number_has_a_source() -> None:
     assert len(published.numbers()) > 100
     for number in published.numbers():
-        assert number.source
+        assert published.SOURCES[number.paper]
         assert number.value > 0
 
 
 def test_a_number_of_a_table() -> None:
-    (found,) = [
-        n for n in published.of_study("storages") if (n.system, n.operation, n.threads) == ("nfs", "cold read", "1")
-    ]
+    (found,) = published.of_study("storages", system="nfs", operation="cold read", threads="1")
     assert (found.value, found.unit, found.x, found.x_name) == (25, "MB/s", 32, "file_size_MB")
-    assert "Colfax" in found.source
+    assert "Colfax" in published.SOURCES[found.paper]
 
 
 def test_studies_without_published_numbers() -> None:

@@ -18,18 +18,18 @@ from ferry_lab.stats.comparing import where
 from ferry_lab.studies import published, storages, storages_found
 from ferry_lab.studies.storages import (
     COLD,
+    MANY,
     REREAD,
     STORAGES,
     WRITE,
     WRITE_SYNC,
     Storages,
+    disk_section,
+    findings_of,
     paper_table,
     property_table,
-    raw_table,
-    sizes_table,
+    storage_table,
     summary_table,
-    thread_findings,
-    threads_table,
 )
 from ferry_lab.studies.storages_cells import StoragePlace
 from ferry_lab.studies.storages_found import Fact, found_storages
@@ -228,7 +228,7 @@ def test_noise_is_no_difference() -> None:
             for index, sample in enumerate(row.repeats):
                 sample.io_ns = int(sample.io_ns * (0.1 if index % 2 else 10))
     document.comparisons = Storages().compare(document.rows)
-    assert thread_findings(document, WRITE).sentences()[-1] == (
+    assert findings_of(document, MANY)[1].sentences()[-1] == (
         "Write, more threads than one: no difference measured between ext4 on vda and one thread (noise > 100 %)."
     )
 
@@ -240,17 +240,18 @@ def test_cold_rows_of_a_virtual_machine_are_guest_cold() -> None:
         assert {row.cache_state for row in rows} == {state}
         assert {sample.cache_state for sample in rows[0].repeats} == {"cold"}
         name = "Guest-cold read" if virtual else "Cold read"
-        assert threads_table(document, COLD).title.startswith(f"{name} by threads")
-        assert [line[-1] for line in threads_table(document, COLD).rows] == [state, "hot", state]
+        table = storage_table(document, COLD, "threads")
+        assert table.title.startswith(f"{name} by threads")
+        assert [line[-1] for line in table.rows] == [state, "hot", state]
 
 
 def test_tables_hold_every_number() -> None:
     document = storages_document(TIMES)
-    assert threads_table(document, WRITE).rows[0] == [*("ext4 on vda", "250 ±0%", "500 ±0%", "500 ±0%", "")]
-    assert sizes_table(document, REREAD).rows[1][1:-1] == ["2000 ±0%"] * 5
+    assert storage_table(document, WRITE, "threads").rows[0] == [*("ext4 on vda", "250 ±0%", "500 ±0%", "500 ±0%", "")]
+    assert storage_table(document, REREAD, "sizes").rows[1][1:-1] == ["2000 ±0%"] * 5
     # A flush and an fsync take as long as the calls there.
-    assert sizes_table(document, WRITE_SYNC).rows[1][1:-1] == ["667 ±0%"] * 5
-    assert [line[1] for line in raw_table(document).rows] == ["333 ±0%", "1000 ±0%"]
+    assert storage_table(document, WRITE_SYNC, "sizes").rows[1][1:-1] == ["667 ±0%"] * 5
+    assert [line[1] for line in disk_section(document).tables[0].rows] == ["333 ±0%", "1000 ±0%"]
     summary = {line[0]: line[1:] for line in summary_table(document).rows}
     assert summary["write, best of many"][0] == "500 ±0% (2)"
     assert summary["write, more threads"] == ["2.00× with 2", "none measured", "slower with any"]

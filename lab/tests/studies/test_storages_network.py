@@ -10,7 +10,7 @@ from documents import validated
 from ferry import rig
 from ferry.errors import FerryError
 from ferry_lab.studies import storages_network
-from ferry_lab.studies.storages import COLD, REREAD, Storages, how_to_read, threads_table
+from ferry_lab.studies.storages import COLD, REREAD, Storages, how_to_read, storage_table
 from ferry_lab.studies.storages_cells import StoragePlace, size_cells, thread_cells
 from ferry_lab.studies.storages_found import Fact, Storage
 from ferry_lab.studies.storages_network import Absent, network_storages
@@ -117,10 +117,10 @@ def test_a_uri_is_measured_by_ferrys_plainest_calls() -> None:
 
 def test_the_report_has_a_row_for_each_and_says_what_is_absent() -> None:
     document = storages_document(network=True)
-    cold = {line[0]: line[-1] for line in threads_table(document, COLD).rows}
+    cold = {line[0]: line[-1] for line in storage_table(document, COLD, "threads").rows}
     assert cold["CephFS (libcephfs)"] == "client-cold"
     assert cold["Lustre (the kernel)"] == "guest-cold"
-    assert "CephFS (libcephfs)" in [line[0] for line in threads_table(document, REREAD).rows]
+    assert "CephFS (libcephfs)" in [line[0] for line in storage_table(document, REREAD, "threads").rows]
     text = shown(Storages(), document, 80)
     assert "Not measured here: NFS: no server is named." in text
     assert max(len(line) for line in text.splitlines() if not line.startswith("note: ")) <= 80
