@@ -41,14 +41,11 @@ _BEST = "the best of the three"
 
 
 class Placements(Study):
-    """See the module."""
-
     name = "placements"
     takes_file = True
 
     @contextlib.contextmanager
     def prepare(self, options: StudyOptions, notes: list[str]) -> Iterator[Matrix]:
-        """Gives the matrix; raises FerryError."""
         with sources(options, notes) as found:
             groups = make_groups(options, found)
             settings = {
@@ -69,7 +66,6 @@ class Placements(Study):
         ]
 
     def answer(self, document: Document) -> Answer:
-        """Says where compute or host is faster, and what automatic loses."""
         cold, warm = (_compute_and_host(document, view).winners() for view in READ_VIEWS)
         conclusion = [f"Reads: while the device's cache is cold, {cold}; once it has the file, {warm}."]
         if WRITE_VIEWS[0].sizes(document.rows):
@@ -88,7 +84,6 @@ class Placements(Study):
         )
 
     def sections(self, document: Document) -> Sequence[Section]:
-        """Returns what was measured, by transfer size and by program, and the paper beside it."""
         settings, measured = document.settings, document.rows
         total = format_size(settings["total_bytes"])
         large = format_size(settings["large_total_bytes"] or 0)
@@ -125,7 +120,6 @@ class View:
 
     @property
     def name(self) -> str:
-        """Returns what it is called in a sentence."""
         return f"{self.subject}, {self.detail}"
 
     @property
@@ -135,18 +129,15 @@ class View:
 
     @property
     def plain(self) -> str:
-        """Returns what plain calls are called."""
         if self.operation == "read":
             return "pread"
         return "pwrite + fsync" if "sync" in self.metric else "pwrite"
 
     def axes(self, way: str) -> dict[str, str]:
-        """Returns where a way's rows lie."""
         state = {"device_cache": self.cache} if self.cache and way in CACHED else {}
         return {"part": self.part, "operation": self.operation, "way": way, **state}
 
     def rows(self, rows: Sequence[Row], way: str) -> list[Row]:
-        """Returns those of a way, by size."""
         return where(rows, **self.axes(way))
 
     def sizes(self, rows: Sequence[Row]) -> list[int]:
@@ -154,7 +145,6 @@ class View:
         return [int(n) for n in values(self.rows(rows, "host"), "transfer_bytes")]
 
     def points(self, comparisons: Sequence[Comparison], question: str, way: str) -> list[Comparison]:
-        """Returns the comparisons of a way, by size."""
         wanted = (question, self.metric, self.cache)
         return [
             point
@@ -191,7 +181,6 @@ _CURVES = [("two_placements", "compute", "host"), ("two_placements", "service", 
 
 
 def _compare_at(view: View, rows: Sequence[Row]) -> list[Comparison]:
-    """Compares the rows of one transfer size."""
 
     def row(way: str) -> Row:
         return row_at(rows, **view.axes(way))
@@ -221,10 +210,10 @@ def findings_of(view: View, comparisons: Sequence[Comparison]) -> Findings:
         ("automatic_and_best", "automatic", _BEST),
         *(("placement_and_plain", way, view.plain) for way in ("compute", "host")),
     ]
-    found = []
-    for question, way, name in pairs:
-        points = view.points(comparisons, question, way)
-        found.append(Finding(way, name, points, axis, quantity, crossover=name != _BEST))
+    found = [
+        Finding(way, name, view.points(comparisons, question, way), axis, quantity, crossover=name != _BEST)
+        for question, way, name in pairs
+    ]
     return Findings(view.name, found)
 
 
@@ -232,8 +221,7 @@ def findings_of(view: View, comparisons: Sequence[Comparison]) -> Findings:
 
 
 def _compute_and_host(document: Document, view: View) -> Finding:
-    points = view.points(document.comparisons, "two_placements", "compute")
-    return Finding("compute", "host", points)
+    return Finding("compute", "host", view.points(document.comparisons, "two_placements", "compute"))
 
 
 def _automatic(comparisons: Sequence[Comparison]) -> str:
@@ -281,9 +269,19 @@ def _words(document: Document) -> list[Word]:
 
 
 def _by_size(document: Document, views: Sequence[View], name: str, title: str) -> Section:
+    panels = [
+        Panel(
+            view.detail.capitalize(),
+            [
+                Series.of_rows(way, _label(view, way), rows, "transfer_bytes", view.metric)
+                for way, rows in _lines(document, view).items()
+            ],
+        )
+        for view in views
+    ]
     figure = Figure(
         name,
-        Curves([_panel(document, view) for view in views]),
+        Curves(panels),
         f"{title}: bandwidth by transfer size, a line for each way; the table below has the numbers.",
         "Bandwidth by transfer size. Lines are medians, shaded are their 95 % bounds. Both axes are logarithmic.",
     )
@@ -292,7 +290,6 @@ def _by_size(document: Document, views: Sequence[View], name: str, title: str) -
 
 
 def _lines(document: Document, view: View) -> dict[str, list[Row]]:
-    """Returns the rows of each way, by size."""
     return {way: view.rows(document.rows, way) for way in (*WAYS, "plain", "mmap")}
 
 
@@ -300,33 +297,18 @@ def _label(view: View, way: str) -> str:
     return view.plain.removesuffix(" + fsync") if way == "plain" else way
 
 
-def _panel(document: Document, view: View) -> Panel:
-    return Panel(
-        _capital(view.detail),
-        [
-            Series.of_rows(way, _label(view, way), rows, "transfer_bytes", view.metric)
-            for way, rows in _lines(document, view).items()
-        ],
-    )
-
-
 def _size_table(document: Document, view: View) -> Table:
     lines = _lines(document, view)
     noise = view.points(document.comparisons, "placement_and_plain", "compute")
     columns = [
-        [format_size(size) for size in view.sizes(document.rows)],
+        map(format_size, view.sizes(document.rows)),
         *([format_bandwidth(row.metric(view.metric)) for row in line] for line in lines.values()),
         [format_noise(point.aa_spread) for point in noise],
     ]
     states = {state for line in lines.values() for row in line for state in (row.cache_state, row.device_cache_state)}
     unit = "MiB/s, unverified" if "unverified" in states else "MiB/s"
     heads = ["transfer", *(_label(view, way) for way in lines), "noise"]
-    rows = [list(row) for row in zip(*columns, strict=True)]
-    return Table(f"{_capital(view.detail)} ({unit})", heads, rows)
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
+    return Table(f"{view.detail.capitalize()} ({unit})", heads, [list(row) for row in zip(*columns, strict=True)])
 
 
 # ---- the programs --------------------------------------------------------------------------------
@@ -346,26 +328,17 @@ class _Line:
         metrics = self.row.metrics
         times = [metrics.io_ns.median, metrics.compute_ns.median, metrics.loop_ns.median]
         if self.row.operation == "write":
-            times.append(metrics.flush_ns.median + metrics.sync_ns.median)
-            times.append(metrics.loop_with_sync_ns.median)
+            times += [metrics.flush_ns.median + metrics.sync_ns.median, metrics.loop_with_sync_ns.median]
         return [time * 1e-6 for time in times]
 
     def bar(self) -> Bar:
-        """Returns it with its parts stacked."""
         calls, computing, _, *ends = self.times_ms()
         parts = {"calls": calls, "computing": computing, **dict(zip(["flush and fsync"], ends, strict=False))}
         whole = self.row.metric(self.view.metric)
         low, high = whole.median_low_95 * 1e-6, whole.median_high_95 * 1e-6
         split = ", ".join(f"{what} {time:.2f} ms" for what, time in parts.items())
-        return Bar(
-            self.way,
-            self.label,
-            [*parts.values()],
-            low,
-            high,
-            text=f"{whole.median * 1e-6:.1f} ms",
-            tip=f"{self.label}: {split}; in all {low:.2f} to {high:.2f} ms",
-        )
+        tip = f"{self.label}: {split}; in all {low:.2f} to {high:.2f} ms"
+        return Bar(self.way, self.label, [*parts.values()], low, high, f"{whole.median * 1e-6:.1f} ms", tip)
 
 
 def _program_lines(document: Document, views: Sequence[View]) -> list[_Line]:

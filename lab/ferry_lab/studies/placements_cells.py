@@ -131,8 +131,7 @@ def make_groups(options: StudyOptions, files: Sources) -> dict[str, Group]:
     if files.large_path is not None:
         cells = read_cells(files.large_path, LARGE_BYTES, LARGE_SIZES, seed, "large transfers")
         groups["large"] = Group(cells, min(repeats, LARGE_REPEATS))
-    programs = program_cells(files.read_path, write_path, total_bytes, seed)
-    groups["programs"] = Group(programs, repeats)
+    groups["programs"] = Group(program_cells(files.read_path, write_path, total_bytes, seed), repeats)
     return groups
 
 
@@ -145,15 +144,12 @@ def sources(options: StudyOptions, notes: list[str]) -> Iterator[Sources]:
     large_bytes = 0 if options.quick else LARGE_BYTES
     room_bytes = TOTAL_BYTES + large_bytes + write_room_bytes(TOTAL_BYTES)
     with scratch_folder(options.folder, room_bytes) as folder:
-        read_path = str((folder / "read").absolute())
+        read_path, large_path, write_path = (str((folder / name).absolute()) for name in ("read", "large", "written"))
         seed = make_pattern_file(read_path, TOTAL_BYTES, SEED)
-        large_path = None
         if large_bytes > 0:
-            large_path = str((folder / "large").absolute())
             make_pattern_file(large_path, large_bytes, SEED)
-        write_path = str((folder / "written").absolute())
         scratch = (str(folder.absolute()),)
-        yield Sources(read_path, write_path, large_path, TOTAL_BYTES, seed, scratch)
+        yield Sources(read_path, write_path, large_path if large_bytes > 0 else None, TOTAL_BYTES, seed, scratch)
 
 
 def _named_source(file: str, quick: bool, notes: list[str]) -> Sources:

@@ -158,11 +158,7 @@ def test_a_series_that_wavers_shows_nothing_although_plain_calls_do_not() -> Non
         if made.axes["way"] == "compute" and made.axes["device_cache"] == "cold":
             for index, sample in enumerate(made.repeats):
                 sample.io_ns = int(sample.io_ns * (0.8 if index % 2 else 1.6))
-    points = [
-        c
-        for c in Placements().compare(rows)
-        if c.question == "two_placements" and c.axes["way"] == "compute" and c.device_cache == "cold"
-    ]
+    points = READ_VIEWS[0].points(Placements().compare(rows), "two_placements", "compute")
     assert {c.finding for c in points} == {"no_difference"}
     assert all(c.aa_spread == 0 and c.noise > 0.9 for c in points)
 
