@@ -13,13 +13,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
 from ferry.errors import FerryError
-from ferry.files import check_folder, outermost, scratch_folder
-from ferry.sizes import GIB, MIB, format_size
+from ferry.files import outermost, scratch_folder
+from ferry.sizes import MIB, format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
 from ferry_lab.render.findings import FILE, Finding, Findings, format_noise, format_ratio, listed, range_of
@@ -31,38 +30,15 @@ from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file
 from ferry_lab.run.mounts import Mounts, own_mounts
 from ferry_lab.run.plan import RuntimeSettings
-from ferry_lab.run.study import Group, Matrix, Study, StudyOptions
-from ferry_lab.stats import judge
+from ferry_lab.run.study import Group, Json, Matrix, Study, StudyOptions
 from ferry_lab.stats.comparing import make_comparison, row_at, where
+from ferry_lab.studies import optimizations_cells as matrix
 from ferry_lab.studies import published
-from ferry_lab.studies.optimizations_cells import (
-    ALIGNMENT_BYTES,
-    KERNEL_KINDS,
-    OPERATIONS,
-    PLAIN,
-    RECORD_BYTES,
-    SEED,
-    SMALL_FILE_BYTES,
-    SMALL_TOTAL_BYTES,
-    SWITCHES,
-    Places,
-    SystemPlace,
-    alignment_cells,
-    record_cells,
-    small_file_cells,
-)
+from ferry_lab.studies.file_sizes import QUICK_SIZES, SIZES, repeats_of
+from ferry_lab.studies.optimizations_cells import ALIGNMENT_BYTES, KERNEL_KINDS, OPERATIONS, PLAIN, SWITCHES, Places
 
-SIZES = [4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
-QUICK_SIZES = [4 * MIB, 16 * MIB, 64 * MIB]
-REPEATS = judge.PAIRS_MIN
-QUICK_REPEATS = judge.FINDING_PAIRS_MIN
-# Of the largest files, each of which takes seconds.
-_LARGE_REPEATS = {256 * MIB: 8, GIB: 6}
 # The cache, files in memory and the kernel's pages, in sizes of the largest file.
 _MEMORY_FACTOR = 8
-
-Json = dict[str, Any]
-
 
 NAMES = {"write": "Write", "rewrite": "Re-write", "read": "Read", "reread": "Re-read"}
 LABELS = {**SWITCHES, "off": "all off", "all": "all on", PLAIN: "plain I/O", **{kind: kind for kind in KERNEL_KINDS}}
@@ -79,17 +55,14 @@ _METRIC = "bandwidth_mib_per_s"
 
 
 class Optimizations(Study):
-    """See the module."""
-
     name = "optimizations"
 
     @contextlib.contextmanager
     def prepare(self, options: StudyOptions, notes: list[str]) -> Iterator[Matrix]:
-        """Gives the matrix; raises FerryError."""
         sizes = _sizes(options, notes)
-        to_read = sorted({*sizes, ALIGNMENT_BYTES, SMALL_TOTAL_BYTES})
+        to_read = sorted({*sizes, ALIGNMENT_BYTES, matrix.SMALL_TOTAL_BYTES})
         written_bytes = max(size + write_room_bytes(size) for size in sizes)
-        room_bytes = sum(to_read) + SMALL_TOTAL_BYTES + written_bytes
+        room_bytes = sum(to_read) + matrix.SMALL_TOTAL_BYTES + written_bytes
         with (
             scratch_folder(options.folder, room_bytes) as folder,
             own_mounts() as mounts,
@@ -98,14 +71,14 @@ class Optimizations(Study):
             places = _make_places(folder, mounts, room_bytes, stack, notes)
             for place in places.all():
                 for size in to_read:
-                    make_pattern_file(place.read_path(size), size, SEED)
-                make_pattern_file(place.small_path, SMALL_TOTAL_BYTES, SEED, SMALL_FILE_BYTES)
+                    make_pattern_file(place.read_path(size), size, matrix.SEED)
+                make_pattern_file(place.small_path, matrix.SMALL_TOTAL_BYTES, matrix.SEED, matrix.SMALL_FILE_BYTES)
             settings = {
-                "record_bytes": RECORD_BYTES,
+                "record_bytes": matrix.RECORD_BYTES,
                 "file_bytes": sizes,
                 "alignment_file_bytes": ALIGNMENT_BYTES,
-                "small_file_bytes": SMALL_FILE_BYTES,
-                "small_total_bytes": SMALL_TOTAL_BYTES,
+                "small_file_bytes": matrix.SMALL_FILE_BYTES,
+                "small_total_bytes": matrix.SMALL_TOTAL_BYTES,
                 "copy_engine": "absent",  # the device cpu has none
                 "kernel": list(places.kernel),
             }
@@ -125,7 +98,6 @@ class Optimizations(Study):
         return comparisons
 
     def answer(self, document: Document) -> Answer:
-        """Says what all gain together, which gains most alone, and what the kernel has."""
         together = {op: _factor(points_of(document, SETTING, op, "all")) for op in OPERATIONS}
         kernel = document.settings["kernel"]
         beside = " and ".join(kernel) or "no kernel file system"
@@ -149,7 +121,6 @@ class Optimizations(Study):
         )
 
     def sections(self, document: Document) -> Sequence[Section]:
-        """Returns all by file size, each alone, unaligned buffers, small files, and the paper."""
         return [
             _by_size(document),
             _alone(document),
@@ -160,7 +131,7 @@ class Optimizations(Study):
                     "Here re-writes and re-reads move the same bytes from and to buffers that "
                     "begin with a page, or one byte further."
                 ],
-                findings=[alignment_findings(document, op) for op in ("rewrite", "reread")],
+                findings=[variant_findings(document, op, ALIGNMENT) for op in ("rewrite", "reread")],
                 tables=[alignment_table(document)],
             ),
             _small_files(document),
@@ -180,16 +151,13 @@ class Optimizations(Study):
 
 def make_groups(options: StudyOptions, places: Places, sizes: Sequence[int]) -> dict[str, Group]:
     """Returns what is measured, by the rows' group."""
-    usual = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
-    groups = {}
+    usual, groups = repeats_of(options), {}
     for size in sizes:
-        repeats = options.repeats or min(usual, _LARGE_REPEATS.get(size, usual))
-        cached = _runtime(size)
         for name, operations in (("writes", OPERATIONS[:1]), ("re-writes", OPERATIONS[1:2]), ("reads", OPERATIONS[2:])):
-            cells = [cell for op in operations for cell in record_cells(op, places, size)]
-            groups[f"{name} of {format_size(size)}"] = Group(cells, repeats, cached)
-    groups["alignment"] = Group(alignment_cells(places), usual, _runtime(ALIGNMENT_BYTES))
-    groups["small files"] = Group(small_file_cells(places), usual, _runtime(SMALL_TOTAL_BYTES))
+            cells = [cell for op in operations for cell in matrix.record_cells(op, places, size)]
+            groups[f"{name} of {format_size(size)}"] = Group(cells, repeats_of(options, size), _runtime(size))
+    groups["alignment"] = Group(matrix.alignment_cells(places), usual, _runtime(ALIGNMENT_BYTES))
+    groups["small files"] = Group(matrix.small_file_cells(places), usual, _runtime(matrix.SMALL_TOTAL_BYTES))
     return groups
 
 
@@ -226,26 +194,20 @@ def _available_bytes() -> int:
 def _make_places(
     folder: Path, mounts: Mounts | None, room_bytes: int, stack: contextlib.ExitStack, notes: list[str]
 ) -> Places:
-    kernel = {}
-    if mounts is not None:
-        for kind in KERNEL_KINDS:
-            try:
-                kernel[kind] = _place(mounts.memory(kind, folder / kind, room_bytes).folder)
-            except FerryError as error:
-                notes.append(f"no {kind} beside the cache: {error}")
-    else:
+    folders = {}
+    if mounts is None:
         notes.append("only root may mount: no ramfs beside the cache")
-        shared = "/dev/shm"
+    for kind in KERNEL_KINDS if mounts is not None else ("tmpfs",):
         try:
-            check_folder(shared, room_bytes)
-            kernel["tmpfs"] = _place(stack.enter_context(scratch_folder(shared, room_bytes)))
+            folders[kind] = (
+                mounts.memory(kind, folder / kind, room_bytes).folder
+                if mounts is not None
+                else stack.enter_context(scratch_folder("/dev/shm", room_bytes))
+            )
         except FerryError as error:
-            notes.append(f"no tmpfs beside the cache: {error}")
-    return Places(_place(folder), kernel)
-
-
-def _place(folder: Path) -> SystemPlace:
-    return SystemPlace(str(folder.absolute()))
+            notes.append(f"no {kind} beside the cache: {error}")
+    cache, *kernel = (matrix.SystemPlace(str(there.absolute())) for there in (folder, *folders.values()))
+    return Places(cache, dict(zip(folders, kernel, strict=True)))
 
 
 # ---- rows and comparisons ------------------------------------------------------------------------
@@ -278,7 +240,6 @@ def _of_kernel(operation: str) -> str:
 
 
 def _rows(document: Document, operation: str, way: str) -> list[Row]:
-    """Returns the rows by file size."""
     if way in KERNEL_KINDS:
         operation = _of_kernel(operation)
     return where(document.rows, part="records", operation=operation, way=way)
@@ -314,29 +275,20 @@ def kernel_findings(document: Document, operation: str) -> Findings:
     return Findings(NAMES[operation], found)
 
 
-def alignment_findings(document: Document, operation: str) -> Findings:
-    """Returns what unaligned buffers cost."""
-    found = [
-        Finding(label, "aligned ones", points, None)
-        for way, label in _in_sentences(document).items()
-        if (points := points_of(document, ALIGNMENT, operation, way))
-    ]
-    return Findings(f"{NAMES[operation]}, unaligned buffers", found)
-
-
-def small_findings(document: Document, operation: str) -> Findings:
-    """Returns what many small files cost beside a large one, by records."""
-    found = [
-        Finding(label, "one large file by records", points_of(document, SMALL, operation, way, variant="records"), None)
-        for way, label in _in_sentences(document).items()
-    ]
-    return Findings(f"{NAMES[operation]}, many small files", found)
-
-
-def _in_sentences(document: Document) -> dict[str, str]:
-    """Returns what ways are called in findings."""
+def variant_findings(document: Document, operation: str, question: str) -> Findings:
+    """Returns what unaligned buffers cost, or many small files beside a large one, by records."""
+    about, baseline, variant = {
+        ALIGNMENT: ("unaligned buffers", "aligned ones", "aligned"),
+        SMALL: ("many small files", "one large file by records", "records"),
+    }[question]
     kernel = {kind: f"the kernel's {kind}" for kind in document.settings["kernel"]}
-    return {**{way: LABELS[way] for way in ("all", "off", PLAIN)}, **kernel}
+    labels = {**{way: LABELS[way] for way in ("all", "off", PLAIN)}, **kernel}
+    found = [
+        Finding(label, baseline, points, None)
+        for way, label in labels.items()
+        if (points := points_of(document, question, operation, way, variant=variant))
+    ]
+    return Findings(f"{NAMES[operation]}, {about}", found)
 
 
 # ---- the answer ----------------------------------------------------------------------------------
@@ -396,13 +348,10 @@ _TITLES = {
 
 def _by_size(document: Document) -> Section:
     ways = ("off", "all", *document.settings["kernel"])
-    panels = [
-        Panel(
-            NAMES[op],
-            [Series.of_rows(way, LABELS[way], _rows(document, op, way), "file_bytes", _METRIC) for way in ways],
-        )
-        for op in OPERATIONS
-    ]
+    panels = []
+    for op in OPERATIONS:
+        series = [Series.of_rows(way, LABELS[way], _rows(document, op, way), "file_bytes", _METRIC) for way in ways]
+        panels.append(Panel(NAMES[op], series))
     figure = Figure(
         "file-sizes",
         Curves(panels, x_label="file size", columns=2),
@@ -463,20 +412,10 @@ def _alone_bars(document: Document, operation: str, size: int) -> list[Bar]:
     bars = []
     for way in (*SWITCHES, "all"):
         points = points_of(document, SETTING, operation, way)
-        (point,) = [point for point in points if point.total_bytes == size]
-        low, high = point.ratio_low_95, point.ratio_high_95
-        bars.append(
-            Bar(
-                "all" if way == "all" else "alone",
-                LABELS[way],
-                [point.ratio_median],
-                low,
-                high,
-                text=f"{point.ratio_median:.2f}×",
-                tip=f"{NAMES[operation]}, {LABELS[way]}: {low:.2f} to {high:.2f}",
-                published=_published(operation, way),
-            )
-        )
+        (point,) = (point for point in points if point.total_bytes == size)
+        name, ratio, low, high = LABELS[way], point.ratio_median, point.ratio_low_95, point.ratio_high_95
+        tip, said = f"{NAMES[operation]}, {name}: {low:.2f} to {high:.2f}", _published(operation, way)
+        bars.append(Bar("all" if way == "all" else "alone", name, [ratio], low, high, f"{ratio:.2f}×", tip, said))
     return bars
 
 
@@ -490,10 +429,9 @@ def alignment_table(document: Document) -> Table:
         for way in ("off", "all", *document.settings["kernel"]):
             there = where(document.rows, part="alignment", operation=operation, way=way)
             rows = [row_at(there, variant=one) for one in ("aligned", "unaligned")]
-            (point,) = points_of(document, ALIGNMENT, operation, way)
             cells = [format_bandwidth(row.metric(_METRIC)) for row in rows]
-            ends = [format_ratio(point), format_noise(point.aa_spread)]
-            lines.append([NAMES[operation], LABELS[way], *cells, *ends])
+            (point,) = points_of(document, ALIGNMENT, operation, way)
+            lines.append([NAMES[operation], LABELS[way], *cells, format_ratio(point), format_noise(point.aa_spread)])
     title = f"Files of {format_size(size)}: must a program's buffers be aligned? (MiB/s)"
     heads = ["call", "way", "aligned", "1 byte further", "times aligned", "noise"]
     return Table(title, heads, lines, left=2)
@@ -501,35 +439,24 @@ def alignment_table(document: Document) -> Table:
 
 def _open_to_close(document: Document, operation: str, way: str, variant: str) -> Summary:
     """Returns MiB per second from the first open to the last close."""
-    there = where(document.rows, part="small files", operation=operation, way=way)
-    row = row_at(there, variant=variant)
+    row = row_at(document.rows, part="small files", operation=operation, way=way, variant=variant)
     times = row.metrics.elapsed_ns
-
-    def rate(time_ns: float) -> float:
-        return row.total_bytes / MIB / (time_ns * 1e-9)
-
-    return replace(
-        times,
-        median=rate(times.median),
-        median_low_95=rate(times.median_high_95),
-        median_high_95=rate(times.median_low_95),
+    middle, low, high = (
+        row.total_bytes / MIB / (time_ns * 1e-9)
+        for time_ns in (times.median, times.median_high_95, times.median_low_95)
     )
-
-
-def _small_ways(document: Document) -> list[str]:
-    return ["off", "all", PLAIN, *document.settings["kernel"]]
+    return replace(times, median=middle, median_low_95=low, median_high_95=high)
 
 
 def _shapes(document: Document) -> dict[str, str]:
     """Returns how small data can lie in files, and what that is called."""
-    sizes = (document.settings[f"{what}_bytes"] for what in ("small_file", "record"))
-    small, record = map(format_size, sizes)
+    small, record = (format_size(document.settings[f"{what}_bytes"]) for what in ("small_file", "record"))
     return {"many": f"files of {small}", "one": f"one, by {small}", "records": f"one, by {record}"}
 
 
 def _small_files(document: Document) -> Section:
     settings, panels = document.settings, []
-    for way in _small_ways(document):
+    for way in ("off", "all", PLAIN, *settings["kernel"]):
         for operation in ("write", "read"):
             bars = [
                 Bar.of(shape, label, _open_to_close(document, operation, way, shape), "MiB/s")
@@ -547,7 +474,7 @@ def _small_files(document: Document) -> Section:
     return Section(
         "Many small files or a large one",
         figure=figure,
-        findings=[small_findings(document, operation) for operation in ("write", "read")],
+        findings=[variant_findings(document, operation, SMALL) for operation in ("write", "read")],
         tables=[small_table(document)],
     )
 
@@ -556,12 +483,11 @@ def small_table(document: Document) -> Table:
     """Returns many small files beside a large one."""
     shapes, lines = _shapes(document), []
     for operation in ("write", "read"):
-        for way in _small_ways(document):
+        for way in ("off", "all", PLAIN, *document.settings["kernel"]):
             found = [_open_to_close(document, operation, way, shape) for shape in shapes]
             (point,) = points_of(document, SMALL, operation, way, variant="records")
             cells = [f"{one.median:.0f}" for one in found]
-            ends = [format_ratio(point), format_noise(point.aa_spread)]
-            lines.append([NAMES[operation], LABELS[way], *cells, *ends])
+            lines.append([NAMES[operation], LABELS[way], *cells, format_ratio(point), format_noise(point.aa_spread)])
     total, small = (document.settings[f"small_{what}_bytes"] for what in ("total", "file"))
     many, one, records = shapes.values()
     title = f"{format_size(total)} in small files or in one, open and close included (MiB/s)"
@@ -577,12 +503,8 @@ def _way_of(number: published.Number) -> str:
 
 
 def _published(operation: str, way: str) -> float | None:
-    """Returns the paper's speed-up of its own cache, None where it has none."""
-    for number in published.of_study("optimizations"):
-        found = (number.system, number.operation, _way_of(number))
-        if found == ("tmpfs", operation, way):
-            return number.value
-    return None
+    numbers = published.of_study("optimizations", system="tmpfs", operation=operation)
+    return next((number.value for number in numbers if _way_of(number) == way), None)
 
 
 def paper_table(document: Document) -> Table:
@@ -594,8 +516,7 @@ def paper_table(document: Document) -> Table:
             points = points_of(document, SETTING, operation, _way_of(number))
             ratios = [p.ratio_median for p in points if p.finding != "no_difference"]
             here.append(range_of(min(ratios), max(ratios)) if ratios else "none measured")
-        name = f"{number.system}, {number.operation}"
-        lines.append([name, number.note, f"{number.value:g}", *here])
+        lines.append([f"{number.system}, {number.operation}", number.note, f"{number.value:g}", *here])
     title = "The paper's speed-ups, inside its kernel's page cache, and those of Ferry's cache"
     heads = ["paper", "what", "published", "here, first time", "here, again"]
     return Table(title, heads, lines, left=2)

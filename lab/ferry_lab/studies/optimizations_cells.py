@@ -44,7 +44,6 @@ class Way:
 
     @property
     def cached(self) -> bool:
-        """Whether they go through the device's page cache."""
         return bool(self.fields["interface"] == "ferry")
 
 
@@ -55,9 +54,8 @@ def _cached(name: str, switches: Sequence[str] | None) -> Way:
 
 OFF = _cached("off", ())
 AGAIN = _cached("again", ())  # equals the first, and is there for the noise
-ALONE = tuple(_cached(name, (name,)) for name in SWITCHES)
 ALL = _cached("all", None)
-SETTINGS = (OFF, *ALONE, ALL, AGAIN)
+SETTINGS = (OFF, *(_cached(name, (name,)) for name in SWITCHES), ALL, AGAIN)
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,6 @@ class SystemPlace:
 
     @property
     def write_path(self) -> str:
-        """Returns the path of what is written."""
         return f"{self.folder}/written"
 
     @property
@@ -89,24 +86,14 @@ class Places:
     kernel: Mapping[str, SystemPlace] = field(default_factory=dict)  # by kind, as far as they are there
 
     def of(self, way: str) -> SystemPlace:
-        """Returns where a way's files lie."""
         return self.kernel.get(way, self.cache)
 
     def all(self) -> list[SystemPlace]:
-        """Returns every place."""
         return [self.cache, *self.kernel.values()]
 
 
 def _kernel_ways(places: Places) -> list[Way]:
     return [Way(kind, {"interface": "posix"}) for kind in places.kernel]
-
-
-def _fields(operation: str, place: SystemPlace, size: int) -> dict[str, Any]:
-    """What an operation is in a plan."""
-    if operation in ("read", "reread"):
-        path = place.read_path(size)
-        return {"operation": "read", "path": path, "expect_pattern_seed": SEED}
-    return {"operation": "write", "path": place.write_path, "seed": SEED, "rewrite": operation == "rewrite"}
 
 
 def record_cells(operation: str, places: Places, size: int) -> list[Cell]:
@@ -117,10 +104,7 @@ def record_cells(operation: str, places: Places, size: int) -> list[Cell]:
     """
     again = operation in ("rewrite", "reread")
     ways = [*SETTINGS, *(_kernel_ways(places) if operation != "reread" else [])]
-    return [
-        _cell(*("records", operation, way, places, size), warm=again and way.cached, transfer_bytes=RECORD_BYTES)
-        for way in ways
-    ]
+    return [_cell("records", operation, way, places, size, warm=again and way.cached) for way in ways]
 
 
 def alignment_cells(places: Places) -> list[Cell]:
@@ -132,7 +116,6 @@ def alignment_cells(places: Places) -> list[Cell]:
         _cell(
             *("alignment", operation, way, places, ALIGNMENT_BYTES, variant),
             warm=way.cached,
-            transfer_bytes=RECORD_BYTES,
             buffer_offset_bytes=offset,
         )
         for operation in ("rewrite", "reread")
@@ -150,24 +133,26 @@ def small_file_cells(places: Places) -> list[Cell]:
         "many": {"program": "files", "transfer_bytes": SMALL_FILE_BYTES},
         "one": {"transfer_bytes": SMALL_FILE_BYTES},
         "again": {"transfer_bytes": SMALL_FILE_BYTES},
-        "records": {"transfer_bytes": RECORD_BYTES},
+        "records": {},
     }
-    cells = []
-    for operation in ("write", "read"):
-        for way in (OFF, ALL, Way(PLAIN, {"interface": "posix"}), *_kernel_ways(places)):
-            for variant, fields in variants.items():
-                given = dict(fields)
-                if variant == "many" and operation == "read":
-                    given["path"] = places.of(way.name).small_path
-                place = (operation, way, places, SMALL_TOTAL_BYTES, variant)
-                cells.append(_cell("small files", *place, **given))
-    return cells
+    return [
+        _cell("small files", operation, way, places, SMALL_TOTAL_BYTES, variant, **fields)
+        for operation in ("write", "read")
+        for way in (OFF, ALL, Way(PLAIN, {"interface": "posix"}), *_kernel_ways(places))
+        for variant, fields in variants.items()
+    ]
 
 
 def _cell(
     part: str, operation: str, way: Way, places: Places, size: int, variant: str | None = None, **given: Any
 ) -> Cell:
+    """Returns an operation on a file of that size by records, unless another transfer size is given."""
     axes = {"part": part, "operation": operation, "way": way.name}
     axes |= {"variant": variant} if variant is not None else {}
-    fields = {**_fields(operation, places.of(way.name), size), **way.fields, **given}
+    place = places.of(way.name)
+    fields: dict[str, Any] = {"operation": "write", "path": place.write_path, "seed": SEED}
+    if operation in ("read", "reread"):
+        path = place.small_path if variant == "many" else place.read_path(size)
+        fields = {"operation": "read", "path": path, "expect_pattern_seed": SEED}
+    fields |= {"rewrite": operation == "rewrite", "transfer_bytes": RECORD_BYTES, **way.fields, **given}
     return Cell(**at(**axes, file_bytes=size), total_bytes=size, **fields)

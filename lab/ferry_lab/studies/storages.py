@@ -14,12 +14,11 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ferry.errors import FerryError
 from ferry.files import outermost
 from ferry.native import read_info
-from ferry.sizes import GIB, MIB, format_size
+from ferry.sizes import format_size
 from ferry.uris import shown, with_suffix
 from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
@@ -32,35 +31,16 @@ from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file, make_pattern_files
 from ferry_lab.run.mounts import own_mounts
 from ferry_lab.run.plan import RuntimeSettings
-from ferry_lab.run.study import Group, Matrix, Study, StudyOptions
-from ferry_lab.stats import judge
+from ferry_lab.run.study import Group, Json, Matrix, Study, StudyOptions
 from ferry_lab.stats.comparing import make_comparison, row_at, where
-from ferry_lab.studies import published
-from ferry_lab.studies.storages_cells import (
-    FILE_BYTES,
-    RAW_FILE_BYTES,
-    RAW_QUEUE_DEPTH,
-    RAW_TRANSFER_BYTES,
-    RECORD_BYTES,
-    SEED,
-    StoragePlace,
-    raw_cells,
-    size_cells,
-    thread_cells,
-)
+from ferry_lab.studies import published, storages_cells
+from ferry_lab.studies.file_sizes import QUICK_SIZES, SIZES, repeats_of
+from ferry_lab.studies.storages_cells import FILE_BYTES, RAW_FILE_BYTES, RECORD_BYTES, SEED, StoragePlace
 from ferry_lab.studies.storages_found import PROPERTIES, Fact, Storage, found_storages
-from ferry_lab.studies.storages_network import Absent, network_storages
+from ferry_lab.studies.storages_network import network_storages
 
-SIZES = [4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
-QUICK_SIZES = [4 * MIB, 16 * MIB, 64 * MIB]
 QUICK_THREADS = [1, 2, 4]
 THREADS_MAX = 64
-REPEATS = judge.PAIRS_MIN
-QUICK_REPEATS = judge.FINDING_PAIRS_MIN
-# Of the largest files, each of which takes seconds.
-_LARGE_REPEATS = {256 * MIB: 8, GIB: 6}
-
-Json = dict[str, Any]
 
 
 class Storages(Study):
@@ -86,13 +66,13 @@ class Storages(Study):
                 except FerryError as error:
                     if storage in local:
                         raise
-                    absent.append(Absent(storage.label, str(error)))
+                    absent[storage.label] = str(error)
             found = [storage for storage in [*local, *network] if storage.name in places]
             raw = places[local[0].name] if _takes_direct_io(local[0], notes) else None
             raw_settings = {
                 "medium": local[0].medium,
-                "transfer_bytes": RAW_TRANSFER_BYTES,
-                "queue_depth": RAW_QUEUE_DEPTH,
+                "transfer_bytes": storages_cells.RAW_TRANSFER_BYTES,
+                "queue_depth": storages_cells.RAW_QUEUE_DEPTH,
                 "file_bytes": RAW_FILE_BYTES,
             }
             settings = {
@@ -102,7 +82,7 @@ class Storages(Study):
                 "sizes_bytes": sizes,
                 "raw": raw_settings if raw else None,
                 "storages": [storage.to_json() for storage in found],
-                "absent": [{"label": one.label, "why": shown(one.why)} for one in absent],
+                "absent": [{"label": label, "why": shown(why)} for label, why in absent.items()],
                 "storage": None if options.storage is None else shown(options.storage),
             }
             groups = make_groups(options, list(places.values()), sizes, threads, raw)
@@ -121,13 +101,10 @@ class Storages(Study):
                 many = [row for row in where(rows, part="threads", **there) if row is not one]
                 pairs = [(MANY, row, one) for row in many]
                 pairs += [(STORAGES, one, row) for row in base if row is not one]
-                comparisons += [
-                    make_comparison(question, test.metric, row, baseline, noise) for question, row, baseline in pairs
-                ]
+                comparisons += [make_comparison(what, test.metric, row, other, noise) for what, row, other in pairs]
         return comparisons
 
     def answer(self, document: Document) -> Answer:
-        """Names the fastest storage of each test, what threads gain, and how near the disk is."""
         raw, storages = document.settings["raw"], document.settings["storages"]
         beside = ", beside what the disk itself gives" if raw else ""
         return Answer(
@@ -138,7 +115,6 @@ class Storages(Study):
         )
 
     def sections(self, document: Document) -> Sequence[Section]:
-        """Returns the paper's Table 1, then all numbers by threads and by size, and the paper's."""
         return [
             _table_1(document),
             _by_threads(document),
@@ -171,27 +147,24 @@ def make_groups(
     raw: StoragePlace | None,
 ) -> dict[str, Group]:
     """Returns what is measured, by the rows' group."""
-    usual = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
-    groups = {"threads": Group(thread_cells(places, threads), usual, _runtime(threads[-1]))}
+    usual = repeats_of(options)
+    groups = {"threads": Group(storages_cells.thread_cells(places, threads), usual, _runtime(threads[-1]))}
     for size in sizes:
-        repeats = options.repeats or min(usual, _LARGE_REPEATS.get(size, usual))
-        name = f"files of {format_size(size)}"
-        groups[name] = Group(size_cells(places, size), repeats, _runtime(1))
+        groups[f"files of {format_size(size)}"] = Group(
+            storages_cells.size_cells(places, size), repeats_of(options, size), _runtime(1)
+        )
     if raw is not None:
-        groups["raw medium"] = Group(raw_cells(raw), usual, _runtime(1))
+        groups["raw medium"] = Group(storages_cells.raw_cells(raw), usual, _runtime(1))
     return groups
 
 
 def _make_files(place: StoragePlace, sizes: Sequence[int], threads: int) -> None:
     """Makes what is read. Raises FerryError."""
-    for size in sorted({*sizes, RAW_FILE_BYTES}):
-        path = place.path(f"sized.{size}")
-        if place.remote is not None:
-            place.remote.handed_out.append(path)
-        make_pattern_file(path, size, SEED)
-    own = place.path("own")
+    own, sized = place.path("own"), {place.path(f"sized.{size}"): size for size in sorted({*sizes, RAW_FILE_BYTES})}
     if place.remote is not None:
-        place.remote.handed_out += [with_suffix(own, f".{n:08d}") for n in range(threads)]
+        place.remote.handed_out += [*sized, *(with_suffix(own, f".{n:08d}") for n in range(threads))]
+    for path, size in sized.items():
+        make_pattern_file(path, size, SEED)
     make_pattern_files(own, FILE_BYTES, threads, SEED)
 
 
@@ -238,7 +211,6 @@ class StorageTest:
         return f"guest-{self.name}" if self is COLD and guest else self.name
 
     def title_in(self, document: Document) -> str:
-        """Returns the same for the beginning of a line."""
         return self.name_in(document).capitalize()
 
     def points(self, document: Document, question: str, storage: str) -> list[Comparison]:
@@ -273,23 +245,16 @@ TESTS = (WRITE_SYNC, WRITE, COLD, REREAD)
 def findings_of(document: Document, question: str) -> list[Findings]:
     """Returns what more threads bring, or how each storage compares with that of --dir, by test."""
     storages = document.settings["storages"]
-    baseline, axis, about = (
-        ("one thread", THREADS, "more threads than one")
-        if question == MANY
-        else (storages[0]["label"], None, "one thread")
-    )
-    found = [
-        Findings(
-            f"{test.title_in(document)}, {about}",
-            [
-                Finding(one["label"], baseline, points, axis)
-                for one in storages
-                if (points := test.points(document, question, one["name"]))
-            ],
-        )
-        for test in TESTS
-    ]
-    return [one for one in found if one.findings]
+    baseline, axis, about = storages[0]["label"], None, "one thread"
+    if question == MANY:
+        baseline, axis, about = "one thread", THREADS, "more threads than one"
+    found = []
+    for test in TESTS:
+        points = {one["label"]: test.points(document, question, one["name"]) for one in storages}
+        findings = [Finding(label, baseline, those, axis) for label, those in points.items() if those]
+        if findings:
+            found.append(Findings(f"{test.title_in(document)}, {about}", findings))
+    return found
 
 
 # ---- the answer ----------------------------------------------------------------------------------
@@ -317,8 +282,7 @@ def _fastest(document: Document) -> str:
     parts = []
     if clauses:
         parts.append(f"One thread, the fastest beside {first['label']}: {'; '.join(clauses)}.")
-    unclear = [point.ratio_median for point in points if point.finding == "no_difference"]
-    if unclear:
+    if unclear := [point.ratio_median for point in points if point.finding == "no_difference"]:
         parts.append(
             f"{'Elsewhere' if clauses else 'One thread:'} the noise hides any difference from "
             f"{first['label']} at {len(unclear)} points, whose medians are "
@@ -338,8 +302,7 @@ def _gains(document: Document) -> str:
         gains = {}
         for one in document.settings["storages"]:
             points = test.points(document, MANY, one["name"])
-            faster = [point.ratio_median for point in points if point.finding == "faster"]
-            if faster:
+            if faster := [point.ratio_median for point in points if point.finding == "faster"]:
                 gains[one["label"]] = max(faster)
         if gains:
             factor = range_of(min(gains.values()), max(gains.values()), 1)
@@ -356,10 +319,8 @@ def _share_of_disk(document: Document) -> str:
     shares = []
     for test in TESTS:
         if limit := test.of_disk(document):
-            best = test.best_of_many(document, first["name"])
-            most = limit.metric(test.metric).median
-            share = best.metric(test.metric).median / most
-            shares.append(f"{test.name_in(document)} reaches {share * 100:.0f} % of {most:.0f} MiB/s")
+            best, most = (row.metric(test.metric).median for row in (test.best_of_many(document, first["name"]), limit))
+            shares.append(f"{test.name_in(document)} reaches {best / most * 100:.0f} % of {most:.0f} MiB/s")
     return (
         f"Of what {raw['medium']} itself gives by direct I/O, {first['label']} gets with its best "
         f"number of threads: {', '.join(shares)}."
@@ -376,8 +337,7 @@ def how_to_read(document: Document) -> str:
         "a cold read it is proven that the kernel's cache has nothing of the file; in tmpfs and "
         f"ramfs nothing is colder than a re-read, which stands for both. {HOW_TO_READ}"
     )
-    libraries = [one["label"] for one in settings["storages"] if one["library"]]
-    if libraries:
+    if libraries := [one["label"] for one in settings["storages"] if one["library"]]:
         text += (
             f" {listed(libraries)} by Ferry's calls, placement host: their cold rows are "
             "client-cold, as every byte came from the servers, which may have had it in memory; a "
@@ -404,13 +364,10 @@ def _meaning(storage: Json) -> str:
 
 
 def _table_1(document: Document) -> Section:
+    panels = [BarPanel(test.title_in(document), _bars(document, test)) for test in TESTS]
     figure = Figure(
         "table-1",
-        Bars(
-            [BarPanel(test.title_in(document), _bars(document, test)) for test in TESTS],
-            common_scale=False,
-            label_width=150.0,
-        ),
+        Bars(panels, common_scale=False, label_width=150.0),
         "A matrix of bars: each test on each storage, by one thread and by the best number of "
         "them; the tables below have the numbers.",
         f"Bandwidth of each test, files of {format_size(FILE_BYTES)}: one thread, and below it the "
@@ -436,11 +393,10 @@ def _bars(document: Document, test: StorageTest) -> list[Bar]:
             (test.rows(document, one["name"])[0], one["label"], []),
             (best, f"{best.threads} threads", [0.0]),
         ):
-            summary = row.metric(test.metric)
-            bar = Bar.of(one["name"], label, summary, "MiB/s")
+            bar = Bar.of(one["name"], label, row.metric(test.metric), "MiB/s")
             tip = f"{one['label']}, {row.threads} threads: {bar.low:.0f} to {bar.high:.0f} MiB/s"
-            number = _published(one["paper_system"], test, bool(none))
-            bars.append(replace(bar, parts=[*none, *bar.parts], tip=tip, published=number))
+            said = _published(one["paper_system"], test, bool(none))
+            bars.append(replace(bar, parts=[*none, *bar.parts], tip=tip, published=said))
     return bars
 
 
@@ -472,8 +428,7 @@ def summary_table(document: Document) -> Table:
 
 def _scaling(points: Sequence[Comparison]) -> str:
     """Says what more threads bring: the largest gain that was measured."""
-    faster = [point for point in points if point.finding == "faster"]
-    if faster:
+    if faster := [point for point in points if point.finding == "faster"]:
         best = max(faster, key=lambda point: point.ratio_median)
         return f"{best.ratio_median:.2f}× with {best.threads}"
     slower = points and all(point.finding == "slower" for point in points)
@@ -514,17 +469,15 @@ def _by_threads(document: Document) -> Section:
 
 def _by_size(document: Document) -> Section:
     panels = []
+    named = [(one["name"], one["label"]) for one in document.settings["storages"]]
     for test in TESTS:
         series = [
-            Series.of_rows(
-                *(one["name"], one["label"], test.rows(document, one["name"], "sizes")), *("file_bytes", test.metric)
-            )
-            for one in document.settings["storages"]
+            Series.of_rows(name, label, test.rows(document, name, "sizes"), "file_bytes", test.metric)
+            for name, label in named
         ]
         limits = []
         if limit := test.of_disk(document):
-            medium = document.settings["raw"]["medium"]
-            limits = [(f"{medium} itself", limit.metric(test.metric).median)]
+            limits = [(f"{document.settings['raw']['medium']} itself", limit.metric(test.metric).median)]
         panels.append(Panel(test.title_in(document), series, limits))
     figure = Figure(
         "file-sizes",
@@ -540,12 +493,10 @@ def _by_size(document: Document) -> Section:
 def storage_table(document: Document, test: StorageTest, part: str) -> Table:
     """Returns bandwidths by ``threads`` or, by one thread, of file ``sizes``: a line for each storage."""
     settings, lines = document.settings, []
-    along, columns = (
-        ("threads", map(str, settings["threads"]))
-        if part == "threads"
-        else ("file size", map(format_size, settings["sizes_bytes"]))
-    )
-    for one in document.settings["storages"]:
+    along, columns = "threads", map(str, settings["threads"])
+    if part == "sizes":
+        along, columns = "file size", map(format_size, settings["sizes_bytes"])
+    for one in settings["storages"]:
         rows = test.rows(document, one["name"], part)
         states = dict.fromkeys(row.cache_state for row in rows if row.cache_state is not None)
         cells = [format_bandwidth(row.metric(test.metric)) for row in rows]

@@ -35,7 +35,6 @@ class StoragePlace:
     remote: Place | None = None
 
     def path(self, name: str) -> str:
-        """Returns the path of a file in it."""
         if self.remote is not None:
             return self.remote.path(name)
         assert self.folder is not None
@@ -54,21 +53,31 @@ class StoragePlace:
         return {"interface": "posix"}
 
     def operations(self) -> Sequence[str]:
-        """Returns what can be measured here."""
         return ("write", "reread") if self.in_memory else OPERATIONS
 
 
-def _fields(operation: str, place: StoragePlace, name: str) -> dict[str, Any]:
-    if operation == "write":
-        path = place.path("written")
-        return {**place.way, "operation": "write", "path": path, "sync": "fsync", "seed": SEED}
-    return {
+def _cell(
+    part: str, operation: str, place: StoragePlace, name: str, size: int, threads: int = 1, **changes: Any
+) -> Cell:
+    """Returns an operation on a file of that size for each thread; reads find it under that name."""
+    axes = {"part": part, "operation": operation, "storage": place.name}
+    fields: dict[str, Any] = {
+        **at(**axes, threads=threads, file_bytes=size),
         **place.way,
-        "operation": "read",
-        "path": place.path(name),
-        "cold": operation == "cold",
-        "expect_pattern_seed": SEED,
+        "transfer_bytes": RECORD_BYTES,
+        "total_bytes": threads * size,
+        "threads": threads,
     }
+    if operation == "write":
+        fields |= {"operation": "write", "path": place.path("written"), "sync": "fsync", "seed": SEED}
+    else:
+        fields |= {"operation": "read", "path": place.path(name), "cold": operation == "cold"}
+        fields["expect_pattern_seed"] = SEED
+    return Cell(**{**fields, **changes})
+
+
+def _measured(places: Sequence[StoragePlace]) -> list[tuple[str, StoragePlace]]:
+    return [(one, place) for one in OPERATIONS for place in places if one in place.operations()]
 
 
 def thread_cells(places: Sequence[StoragePlace], threads: Sequence[int]) -> list[Cell]:
@@ -77,39 +86,15 @@ def thread_cells(places: Sequence[StoragePlace], threads: Sequence[int]) -> list
     One thread runs twice, for the noise.
     """
     return [
-        Cell(
-            **_at(part, operation, place, count, FILE_BYTES),
-            transfer_bytes=RECORD_BYTES,
-            total_bytes=count * FILE_BYTES,
-            threads=count,
-            file_per_thread=True,
-            **_fields(operation, place, "own"),
-        )
-        for operation in OPERATIONS
-        for place in places
-        if operation in place.operations()
+        _cell(part, operation, place, "own", FILE_BYTES, count, file_per_thread=True)
+        for operation, place in _measured(places)
         for part, count in [("again", 1), *(("threads", count) for count in threads)]
     ]
 
 
-def _at(part: str, operation: str, place: StoragePlace, threads: int, size: int) -> dict[str, Any]:
-    axes = {"part": part, "operation": operation, "storage": place.name}
-    return at(**axes, threads=threads, file_bytes=size)
-
-
 def size_cells(places: Sequence[StoragePlace], size: int) -> list[Cell]:
     """Returns all operations by one thread on a file of that size."""
-    return [
-        Cell(
-            **_at("sizes", operation, place, 1, size),
-            transfer_bytes=RECORD_BYTES,
-            total_bytes=size,
-            **_fields(operation, place, f"sized.{size}"),
-        )
-        for operation in OPERATIONS
-        for place in places
-        if operation in place.operations()
-    ]
+    return [_cell("sizes", operation, place, f"sized.{size}", size) for operation, place in _measured(places)]
 
 
 def raw_cells(place: StoragePlace) -> list[Cell]:
@@ -117,14 +102,13 @@ def raw_cells(place: StoragePlace) -> list[Cell]:
 
     Writes go over a file whose blocks it has already, so that there is no more to do than to write.
     """
-    shared: dict[str, Any] = {
+    raw: Any = {
         "interface": "uring",
         "direct": True,
         "transfer_bytes": RAW_TRANSFER_BYTES,
-        "total_bytes": RAW_FILE_BYTES,
         "queue_depth": RAW_QUEUE_DEPTH,
     }
-    writes = {"operation": "write", "path": place.path("written"), "seed": SEED}
-    reads = {**_fields("cold", place, f"sized.{RAW_FILE_BYTES}"), **shared}
-    write, cold = (_at("disk", one, place, 1, RAW_FILE_BYTES) for one in ("write", "cold"))
-    return [Cell(**write, rewrite=True, sync="fsync", **writes, **shared), Cell(**cold, **reads)]
+    return [
+        _cell("disk", operation, place, f"sized.{RAW_FILE_BYTES}", RAW_FILE_BYTES, rewrite=operation == "write", **raw)
+        for operation in ("write", "cold")
+    ]

@@ -11,19 +11,17 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ferry.errors import FerryError
 from ferry.files import check_folder, scratch_folder
 from ferry.native import read_info
 from ferry.sizes import MIB, format_size
+from ferry_lab.render.mpi_tables import memory_bytes
 from ferry_lab.run.mounts import Mounted, Mounts, why_no_loop
-from ferry_lab.run.remote_files import Place
-
-Json = dict[str, Any]
+from ferry_lab.run.remote_files import Json, Place
 
 MEMORY_KINDS = ("tmpfs", "ramfs")
 LOOP_KINDS = ("ext4", "xfs", "btrfs")
@@ -77,24 +75,17 @@ class Storage:
     @property
     def paper_system(self) -> str | None:
         """Returns what the paper calls such a storage, None where it has none."""
-        if self.kind in MEMORY_KINDS:
+        if self.kind in (*MEMORY_KINDS, "lustre"):
             return self.kind
         if self.kind.startswith("nfs"):
             return "nfs"
-        if self.kind == "lustre":
-            return "lustre"
         direct = "loop" not in self.name and (self.driver or "").startswith("virtio")
         return "virtio" if direct else None
 
     def to_json(self) -> Json:
         """Returns it for the document's settings."""
         return {
-            "name": self.name,
-            "label": self.label,
-            "kind": self.kind,
-            "medium": self.medium,
-            "driver": self.driver,
-            "reached": self.reached,
+            **{name: getattr(self, name) for name in ("name", "label", "kind", "medium", "driver", "reached")},
             "library": self.remote is not None,
             "paper_system": self.paper_system,
             "steps": list(self.steps),
@@ -112,12 +103,11 @@ def found_storages(parent: str, room_bytes: int, mounts: Mounts | None, notes: l
         folder = stack.enter_context(scratch_folder(parent, room_bytes)).absolute()
         first = of_folder(folder)
         found = [first]
-        if mounts is not None:
-            stack.callback(mounts.take_down)  # before the folder that they lie in goes
         if mounts is None:
             notes.append("only root may mount: no ramfs, and no file systems on loop devices")
             found += _shared_memory(first, room_bytes, stack, notes)
         else:
+            stack.callback(mounts.take_down)  # before the folder that they lie in goes
             found += _memory(first, folder, room_bytes, mounts, notes)
             found += _loops(first, folder, room_bytes, mounts, notes)
         yield found
@@ -132,25 +122,24 @@ def of_folder(folder: Path) -> Storage:
     in_memory = kind in MEMORY_KINDS
     medium = None if in_memory else (device["disk"] if device else source)
     size_bytes = shutil.disk_usage(folder).total
-    facts = {
-        "setup": Fact("none"),
-        "root": Fact("no" if _everybody_writes(folder.parent) or os.geteuid() != 0 else "yes"),
-        "persistent": Fact("no" if in_memory else "yes", declared=True),
-        "largest": Fact(format_size(size_bytes or _memory_bytes())),
-        **declared(kind),
-    }
+    root = "no" if _everybody_writes(folder.parent) or os.geteuid() != 0 else "yes"
+    persistent = Fact("no" if in_memory else "yes", declared=True)
+    facts = facts_of(kind, "none", root, persistent, format_size(size_bytes or memory_bytes()))
     name = kind.replace("/", "-")
     label = kind if in_memory else f"{kind} on {Path(source).name or source}"
     driver = device["driver"] if device else None
     return Storage(name, label, kind, folder, medium, driver, (), facts)
 
 
-def declared(kind: str) -> dict[str, Fact]:
-    """Returns what is known of a kind of file system and is not found out."""
-    swap = {"ext4": "yes", "xfs": "yes", "btrfs": "yes"}
+def facts_of(kind: str, setup: str, root: str, persistent: Fact, largest: str) -> dict[str, Fact]:
+    """Returns PROPERTIES; the others are known of a kind of file system and not found out."""
     return {
+        "setup": Fact(setup),
+        "root": Fact(root),
+        "persistent": persistent,
+        "largest": Fact(largest),
         "shared": Fact("yes" if kind in _SHARED_KINDS else "no", declared=True),
-        "swap": Fact(swap.get(kind, "no"), declared=True),
+        "swap": Fact("yes" if kind in ("ext4", "xfs", "btrfs") else "no", declared=True),
     }
 
 
@@ -161,30 +150,35 @@ def _everybody_writes(folder: Path) -> bool:
 # ---- memory --------------------------------------------------------------------------------------
 
 
-def _memory(first: Storage, folder: Path, room_bytes: int, mounts: Mounts, notes: list[str]) -> list[Storage]:
-    found = []
-    for kind in MEMORY_KINDS:
+def _mounted(
+    kinds: Sequence[str], first: Storage, mounts: Mounts, mount: Callable[[str], Mounted], notes: list[str]
+) -> Iterator[tuple[Mounted, Fact]]:
+    """Gives those that --dir is not of, as far as they can be mounted, and whether each survives a restart."""
+    for kind in kinds:
         if kind == first.kind:
             continue
         try:
-            found.append(_memory_storage(kind, folder / kind, room_bytes, mounts))
+            mounted = mount(kind)
+            survives = mounts.remount(mounted)
         except FerryError as error:
             notes.append(f"no {kind}: {error}")
+        else:
+            yield mounted, Fact("yes" if survives else "no")
+
+
+def _memory(first: Storage, folder: Path, room_bytes: int, mounts: Mounts, notes: list[str]) -> list[Storage]:
+    def mount(kind: str) -> Mounted:
+        return mounts.memory(kind, folder / kind, room_bytes)
+
+    found = []
+    for mounted, persistent in _mounted(MEMORY_KINDS, first, mounts, mount, notes):
+        kind, setup, root = mounted.kind, _effort(mounted), _root(mounted)
+        if kind == "tmpfs" and os.path.ismount(SHARED_MEMORY):
+            setup = f"none, {SHARED_MEMORY}"
+            root = "no" if _everybody_writes(Path(SHARED_MEMORY)) else root
+        facts = facts_of(kind, setup, root, persistent, format_size(memory_bytes()))
+        found.append(Storage(kind, kind, kind, mounted.folder, None, None, mounted.steps, facts))
     return found
-
-
-def _memory_storage(kind: str, folder: Path, room_bytes: int, mounts: Mounts) -> Storage:
-    mounted = mounts.memory(kind, folder, room_bytes)
-    survives, refused = mounts.remount(mounted), _root(mounted)
-    is_there = kind == "tmpfs" and os.path.ismount(SHARED_MEMORY)
-    facts = {
-        "setup": Fact(f"none, {SHARED_MEMORY}" if is_there else _effort(mounted)),
-        "root": Fact("no" if is_there and _everybody_writes(Path(SHARED_MEMORY)) else refused),
-        "persistent": Fact("yes" if survives else "no"),
-        "largest": Fact(format_size(_memory_bytes())),
-        **declared(kind),
-    }
-    return Storage(kind, kind, kind, folder, None, None, mounted.steps, facts)
 
 
 def _shared_memory(first: Storage, room_bytes: int, stack: contextlib.ExitStack, notes: list[str]) -> list[Storage]:
@@ -192,17 +186,12 @@ def _shared_memory(first: Storage, room_bytes: int, stack: contextlib.ExitStack,
     if first.kind == "tmpfs":
         return []
     try:
-        check_folder(SHARED_MEMORY, room_bytes)
         folder = stack.enter_context(scratch_folder(SHARED_MEMORY, room_bytes)).absolute()
     except FerryError as error:
         notes.append(f"no tmpfs: {error}")
         return []
     storage = of_folder(folder)
     return [storage] if storage.kind == "tmpfs" else []
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 # ---- loop devices --------------------------------------------------------------------------------
@@ -214,30 +203,22 @@ def _loops(first: Storage, folder: Path, room_bytes: int, mounts: Mounts, notes:
         return []
     # Room for what the new file system keeps for itself, and for deleted files that it frees later.
     size_bytes = max(_LOOP_BYTES_MIN, room_bytes + room_bytes // 4 + 256 * MIB)
-    largest_bytes = _largest_file_bytes(folder)
+    largest = f"{format_size(_largest_file_bytes(folder))} image"
+
+    def mount(kind: str) -> Mounted:
+        if reason := why_no_loop(kind):
+            raise FerryError(reason)
+        check_folder(str(folder), size_bytes)
+        return mounts.loop(kind, folder / f"{kind}-loop", folder / f"{kind}-loop.image", size_bytes)
+
     found = []
-    for kind in LOOP_KINDS:
-        if kind == first.kind:
-            continue
-        name = f"{kind}-loop"
-        try:
-            if reason := why_no_loop(kind):
-                raise FerryError(reason)
-            check_folder(str(folder), size_bytes)
-            mounted = mounts.loop(kind, folder / name, folder / f"{name}.image", size_bytes)
-            survives = mounts.remount(mounted)
-        except FerryError as error:
-            notes.append(f"no {kind}: {error}")
-            continue
-        facts = {
-            "setup": Fact(_effort(mounted)),
-            "root": Fact(_root(mounted)),
-            "persistent": Fact("yes" if survives else "no"),
-            "largest": Fact(f"{format_size(largest_bytes)} image"),
-            **declared(kind),
-        }
+    for mounted, persistent in _mounted(LOOP_KINDS, first, mounts, mount, notes):
+        kind = mounted.kind
+        facts = facts_of(kind, _effort(mounted), _root(mounted), persistent, largest)
         label = f"{kind} (loop)"
-        found.append(Storage(*(name, label, kind, mounted.folder, first.medium, first.driver, mounted.steps), facts))
+        found.append(
+            Storage(f"{kind}-loop", label, kind, mounted.folder, first.medium, first.driver, mounted.steps, facts)
+        )
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ferry import rig
@@ -18,7 +18,7 @@ from ferry.files import scratch_folder
 from ferry.native import read_info
 from ferry_lab.run import remote_files
 from ferry_lab.run.remote_files import scratch_place
-from ferry_lab.studies.storages_found import NETWORK_KINDS, Fact, Storage, declared, of_folder
+from ferry_lab.studies.storages_found import NETWORK_KINDS, Fact, Storage, facts_of, of_folder
 
 LABELS = {"nfs": "NFS", "ceph": "CephFS", "pvfs2": "PVFS2", "lustre": "Lustre"}
 # How each is had, where it is not here.
@@ -31,25 +31,17 @@ _WAYS = {
 _ANSWER_TIMEOUT_S = 5.0
 
 
-@dataclass(frozen=True)
-class Absent:
-    """A storage that is not measured, and why."""
-
-    label: str
-    why: str
-
-
 @contextlib.contextmanager
 def network_storages(
     named: str | None, first: Storage, room_bytes: int
-) -> Iterator[tuple[list[Storage], list[Absent]]]:
-    """Gives the storages with room for that many bytes, and those that are not measured.
+) -> Iterator[tuple[list[Storage], dict[str, str]]]:
+    """Gives the storages with room for that many bytes, and by their labels why others are not measured.
 
     ``named``: the URI of --storage; ``first``: the storage of --dir, which is measured already.
     Raises FerryError where that URI cannot be used.
     """
     found: list[Storage] = []
-    absent: list[Absent] = []
+    absent: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         for uri in _uris(named):
             try:
@@ -57,14 +49,14 @@ def network_storages(
             except FerryError as error:
                 if uri == named:
                     raise
-                absent.append(Absent(f"{_label(_scheme(uri))} of the rig", str(error)))
+                absent[f"{LABELS[_scheme(uri)]} of the rig"] = str(error)
         for kind, point in _mounted(first).items():
             try:
                 found.append(_as_mounted(kind, point, room_bytes, stack))
             except FerryError as error:
-                absent.append(Absent(f"{kind} at {point}", str(error)))
+                absent[f"{kind} at {point}"] = str(error)
         kinds = {_family(storage.kind) for storage in [first, *found]}
-        absent += [Absent(_label(kind), _why_none(kind)) for kind in LABELS if kind not in kinds]
+        absent |= {label: _why_none(kind) for kind, label in LABELS.items() if kind not in kinds}
         yield found, absent
 
 
@@ -75,10 +67,6 @@ def _scheme(uri: str) -> str:
 def _family(kind: str) -> str:
     """Returns the storage that a type of file system is of: "nfs" for nfs4."""
     return next((family for family in LABELS if family in kind), kind)
-
-
-def _label(family: str) -> str:
-    return LABELS.get(family, family)
 
 
 def _why_none(family: str) -> str:
@@ -105,16 +93,9 @@ def _by_library(uri: str, room_bytes: int, stack: contextlib.ExitStack) -> Stora
         raise FerryError(f"{uri} is no folder; --storage names one")
     family = facts["storage"]
     how = f"by {facts['engine']}: {facts['facts'][0] if facts['facts'] else uri}"
-    properties = {
-        "setup": Fact("no mount"),
-        "root": Fact("no"),
-        "persistent": Fact("as its servers", declared=True),
-        "largest": Fact("not reported"),
-        **declared(family),
-    }
     return Storage(
-        *(family, f"{_label(family)} ({facts['engine']})", family, None, how, None, ()),
-        properties,
+        *(family, f"{LABELS[family]} ({facts['engine']})", family, None, how, None, ()),
+        facts_of(family, "no mount", "no", Fact("as its servers", declared=True), "not reported"),
         remote=stack.enter_context(scratch_place(uri, room_bytes)),
         reached=how,
     )
@@ -146,7 +127,7 @@ def _as_mounted(kind: str, point: str, room_bytes: int, stack: contextlib.ExitSt
     return replace(
         storage,
         name=f"{family}-mounted",
-        label=f"{_label(family)} ({by})",
+        label=f"{LABELS[family]} ({by})",
         reached=f"mounted on {point} by {by}",
         facts={**storage.facts, "setup": Fact("mounted before", declared=True)},
     )

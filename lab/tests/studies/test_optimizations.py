@@ -7,15 +7,8 @@ import dataclasses
 from ferry.sizes import GIB, KIB, MIB
 from ferry_lab.run import study
 from ferry_lab.studies import optimizations, published
-from ferry_lab.studies.optimizations import (
-    Optimizations,
-    alignment_table,
-    kernel_findings,
-    operation_table,
-    paper_table,
-    setting_findings,
-    small_table,
-)
+from ferry_lab.studies.optimizations import Optimizations, kernel_findings, operation_table, setting_findings
+from ferry_lab.studies.file_sizes import QUICK_REPEATS
 from ferry_lab.studies.optimizations_cells import ALIGNMENT_BYTES, OPERATIONS, SWITCHES
 from made_up import OPTIONS, optimizations_document, optimizations_places, shown
 
@@ -28,12 +21,11 @@ def groups(**changes: object) -> dict[str, study.Group]:
 def test_sizes_are_those_of_the_design_page() -> None:
     assert (optimizations.SIZES[0], optimizations.SIZES[-1]) == (4 * MIB, GIB)
     assert set(optimizations.QUICK_SIZES) < {*optimizations.SIZES}
-    for group in groups().values():
-        for cell in group.cells:
-            if cell.axes.get("variant") == "many":
-                assert cell.transfer_bytes < 16 * KIB
-            else:
-                assert cell.transfer_bytes in (4 * MIB, 8 * KIB)
+    for cell in (cell for group in groups().values() for cell in group.cells):
+        if cell.axes.get("variant") == "many":
+            assert cell.transfer_bytes < 16 * KIB
+        else:
+            assert cell.transfer_bytes in (4 * MIB, 8 * KIB)
 
 
 def test_every_setting_is_measured_beside_none_of_them() -> None:
@@ -67,7 +59,7 @@ def test_large_files_are_measured_less_often() -> None:
     assert repeats["writes of 4 MiB"] >= 20
     assert repeats["writes of 1 GiB"] < repeats["writes of 256 MiB"] < 20
     assert {group.repeats for group in groups(repeats=3).values()} == {3}
-    assert max(g.repeats for g in groups(quick=True).values()) == optimizations.QUICK_REPEATS
+    assert max(g.repeats for g in groups(quick=True).values()) == QUICK_REPEATS
 
 
 def test_buffers_and_small_files() -> None:
@@ -131,12 +123,12 @@ def test_tables_hold_every_number() -> None:
         assert table.rows[7][1:-1] == ["absent"] * 5
         assert table.rows[0][1] == "1000 ±0%"
         assert table.rows[8][1:] == ["4000 ±0%"] * 5 + ["4.00 (4.00 to 4.00)"]
-    assert len(alignment_table(document).rows) == 2 * 4
-    assert small_table(document).rows[0][2:5] == ["100", "1000", "1000"]
+    assert len(optimizations.alignment_table(document).rows) == 2 * 4
+    assert optimizations.small_table(document).rows[0][2:5] == ["100", "1000", "1000"]
 
 
 def test_every_published_number_is_shown() -> None:
-    table = paper_table(optimizations_document(times=FAST))
+    table = optimizations.paper_table(optimizations_document(times=FAST))
     numbers = published.of_study("optimizations")
     assert [line[2] for line in table.rows] == [f"{number.value:g}" for number in numbers]
     assert table.rows[0][3:] == ["4.00", "4.00"]

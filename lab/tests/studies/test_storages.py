@@ -16,21 +16,8 @@ from ferry_lab.run.mounts import Mounted, Mounts
 from ferry_lab.run.study import Group
 from ferry_lab.stats.comparing import where
 from ferry_lab.studies import published, storages, storages_found
-from ferry_lab.studies.storages import (
-    COLD,
-    MANY,
-    REREAD,
-    STORAGES,
-    WRITE,
-    WRITE_SYNC,
-    Storages,
-    disk_section,
-    findings_of,
-    paper_table,
-    property_table,
-    storage_table,
-    summary_table,
-)
+from ferry_lab.studies.file_sizes import QUICK_REPEATS
+from ferry_lab.studies.storages import COLD, MANY, REREAD, STORAGES, WRITE, WRITE_SYNC, Storages, storage_table
 from ferry_lab.studies.storages_cells import StoragePlace
 from ferry_lab.studies.storages_found import Fact, found_storages
 from made_up import OPTIONS, shown, storages_document
@@ -178,7 +165,7 @@ def test_sizes_and_repeats() -> None:
     assert made["threads"].repeats == made["files of 4 MiB"].repeats == 20
     assert made["files of 1 GiB"].repeats < made["files of 256 MiB"].repeats < 20
     assert {group.repeats for group in groups([1], repeats=7).values()} == {7}
-    assert max(g.repeats for g in groups([1], quick=True).values()) == storages.QUICK_REPEATS
+    assert max(g.repeats for g in groups([1], quick=True).values()) == QUICK_REPEATS
 
 
 def test_the_disk_itself_is_measured_past_every_cache() -> None:
@@ -228,7 +215,7 @@ def test_noise_is_no_difference() -> None:
             for index, sample in enumerate(row.repeats):
                 sample.io_ns = int(sample.io_ns * (0.1 if index % 2 else 10))
     document.comparisons = Storages().compare(document.rows)
-    assert findings_of(document, MANY)[1].sentences()[-1] == (
+    assert storages.findings_of(document, MANY)[1].sentences()[-1] == (
         "Write, more threads than one: no difference measured between ext4 on vda and one thread (noise > 100 %)."
     )
 
@@ -251,15 +238,15 @@ def test_tables_hold_every_number() -> None:
     assert storage_table(document, REREAD, "sizes").rows[1][1:-1] == ["2000 ±0%"] * 5
     # A flush and an fsync take as long as the calls there.
     assert storage_table(document, WRITE_SYNC, "sizes").rows[1][1:-1] == ["667 ±0%"] * 5
-    assert [line[1] for line in disk_section(document).tables[0].rows] == ["333 ±0%", "1000 ±0%"]
-    summary = {line[0]: line[1:] for line in summary_table(document).rows}
+    assert [line[1] for line in storages.disk_section(document).tables[0].rows] == ["333 ±0%", "1000 ±0%"]
+    summary = {line[0]: line[1:] for line in storages.summary_table(document).rows}
     assert summary["write, best of many"][0] == "500 ±0% (2)"
     assert summary["write, more threads"] == ["2.00× with 2", "none measured", "slower with any"]
     assert summary["guest-cold read, one thread"][1] == "2000 ±0%", "that of the re-read"
 
 
 def test_the_properties_are_those_of_the_papers_table() -> None:
-    table = property_table(storages_document(TIMES))
+    table = storages.property_table(storages_document(TIMES))
     assert [line[0] for line in table.rows] == list(storages_found.PROPERTIES.values())
     assert table.columns == ["property", "ext4 on vda", "tmpfs", "xfs (loop)"]
     (swap,) = [line for line in table.rows if line[0] == "usable as swap"]
@@ -267,7 +254,7 @@ def test_the_properties_are_those_of_the_papers_table() -> None:
 
 
 def test_every_published_number_is_shown() -> None:
-    table = paper_table(storages_document(TIMES))
+    table = storages.paper_table(storages_document(TIMES))
     assert len(table.rows) == len(published.of_study("storages")) == 36
     by_test = {tuple(line[:3]): line[4:6] for line in table.rows}
     # 220 MB/s are 210 MiB/s; the virtio disk here takes 4 ms for a MiB.

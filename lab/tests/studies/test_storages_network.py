@@ -13,7 +13,7 @@ from ferry_lab.studies import storages_network
 from ferry_lab.studies.storages import COLD, REREAD, Storages, how_to_read, storage_table
 from ferry_lab.studies.storages_cells import StoragePlace, size_cells, thread_cells
 from ferry_lab.studies.storages_found import Fact, Storage
-from ferry_lab.studies.storages_network import Absent, network_storages
+from ferry_lab.studies.storages_network import network_storages
 from made_up import network_storages_found, shown, storages_document
 from support import Command
 
@@ -33,9 +33,8 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_absent_is_said_with_what_to_do(first: Storage) -> None:
-    with network_storages(None, first, MIB) as (found, absent):
+    with network_storages(None, first, MIB) as (found, why):
         assert found == []
-    why = {one.label: one.why for one in absent}
     assert list(why) == ["NFS", "CephFS", "PVFS2", "Lustre"]
     assert "ferry rig up nfs starts one" in why["NFS"]
     assert "--storage ceph:/path" in why["CephFS"]
@@ -56,8 +55,7 @@ def test_a_rig_that_does_not_answer_is_left_out_and_said(first: Storage, monkeyp
     monkeypatch.setattr(rig, "uris_up", lambda: ["nfs://127.0.0.1/x?nfsport=1&mountport=1"])
     with network_storages(None, first, MIB) as (found, absent):
         assert found == []
-        assert absent[0].label == "NFS of the rig"
-        assert "cannot be used" in absent[0].why
+        assert "cannot be used" in absent["NFS of the rig"]
 
 
 def test_what_is_mounted_is_measured_in_a_folder_of_its_own(
@@ -79,8 +77,7 @@ def test_a_mount_that_may_not_be_written_is_said(first: Storage, monkeypatch: py
     monkeypatch.setattr(storages_network, "_mounted", lambda _first: {"lustre": "/none/lustre"})
     with network_storages(None, first, MIB) as (found, absent):
         assert found == []
-        assert Absent("lustre at /none/lustre", absent[0].why) == absent[0]
-        assert "does not exist" in absent[0].why
+        assert "does not exist" in absent["lustre at /none/lustre"]
 
 
 def test_mounts_are_those_of_the_kernels_list(first: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
