@@ -20,32 +20,28 @@ from ferry_lab.render.mpi_tables import bandwidth_of, count_of, counted_table, l
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
 from ferry_lab.results.records import Comparison, Document, Row
-from ferry_lab.run.plan import RanksCell, at
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.stats.comparing import make_comparison, row_at, where
+from ferry_lab.stats.comparing import row_at, where
 from ferry_lab.studies import published
+from ferry_lab.studies.ranks_cells import beside, ranks_cell
 
 ELEMENTS, QUICK_ELEMENTS = [2, 4, 8, 16], [4, 8]
 TRANSFER_BYTES = 8 * MIB  # as in the paper
 BYTES_PER_RANK, QUICK_BYTES_PER_RANK = 64 * MIB, 16 * MIB
 RANKS_MAX = 64
 FOREIGN = "big" if sys.byteorder == "little" else "little"
-SEED = 1
 
 
 class Endian(RanksStudy):
-    """See the module."""
-
     name = "endian"
-
     repeats = judge.PAIRS_MIN
     quick_repeats = judge.FINDING_PAIRS_MIN
 
     def plan(self, options: StudyOptions, notes: list[str]) -> RanksPlan:
-        """Returns what is measured, by operation and number of ranks."""
         ranks = rank_counts(options.quick)
         elements = QUICK_ELEMENTS if options.quick else ELEMENTS
         each = QUICK_BYTES_PER_RANK if options.quick else BYTES_PER_RANK
@@ -76,12 +72,11 @@ class Endian(RanksStudy):
         for test in TESTS:
             for row in where(rows, operation=test.operation, order="swapped"):
                 there = {"operation": test.operation, "ranks": row.axes["ranks"]}
-                native, again = (row_at(rows, order=one, **there) for one in ("native", "again"))
-                comparisons.append(make_comparison("swapped_and_native", test.metric, row, native, (native, again)))
+                twins = ("native", "again")
+                comparisons.append(beside("swapped_and_native", test.metric, row, rows, there, "order", twins))
         return comparisons
 
     def answer(self, document: Document) -> Answer:
-        """Says what is left of the bandwidth, by test."""
         settings = document.settings
         # Nobody tells what a storage that is not mounted has in its caches.
         cache = "" if settings["storage"] else (" Reads find the file in the page cache, where swapping costs most.")
@@ -105,10 +100,15 @@ class Endian(RanksStudy):
         )
 
     def sections(self, document: Document) -> Sequence[Section]:
-        """Returns a section for each test, what was counted, and the paper."""
+        rows = [
+            (f"{test.operation}, {n}, {_label(size)}", row)
+            for test in (TESTS[0], TESTS[2])
+            for n in document.settings["ranks"]
+            for size, row in test.rows(document, n).items()
+        ]
         return [
             *(_section(document, test) for test in TESTS),
-            Section("What was counted", tables=[_counts_table(document)]),
+            Section("What was counted", tables=[counted_table("ranks and order", rows)]),
             published.beside_the_paper(
                 "004",
                 ": unformatted Fortran output on a Cray XT, which the language's library swapped, "
@@ -129,9 +129,8 @@ class EndianTest:
     def rows(self, document: Document, ranks: int) -> dict[int, Row]:
         """Returns its rows with so many ranks, by the bytes of swapped elements; 0: native."""
         there = where(document.rows, operation=self.operation, ranks=ranks)
-        native = row_at(there, order="native")
-        swapped = where(there, order="swapped")
-        return {0: native, **{int(row.axes["element_bytes"]): row for row in swapped}}
+        rows = [row_at(there, order="native"), *where(there, order="swapped")]
+        return {int(row.axes.get("element_bytes", 0)): row for row in rows}
 
     def points(self, document: Document, ranks: int) -> list[Comparison]:
         """Returns the comparisons with so many ranks, by element size."""
@@ -166,25 +165,19 @@ def endian_cells(place: Place, operation: str, ranks: int, total: int, elements:
     """Returns native output, twice for the noise, and swapped output for each element size."""
     orders: list[dict[str, str | int]] = [{"order": "native"}, {"order": "again"}]
     orders += [{"order": "swapped", "element_bytes": size} for size in elements]
-    cells = [
-        RanksCell(
-            **at(operation=operation, **order, ranks=ranks),
-            interface="ferry",
-            operation=operation,
-            path=place.path(f"{operation}.{ranks}.{_name(int(order.get('element_bytes', 0)))}"),
+    return [
+        ranks_cell(
+            place,
+            f"{operation}.{ranks}.{_name(int(order.get('element_bytes', 0)))}",
+            {"operation": operation, **order, "ranks": ranks},
             ranks=ranks,
             transfer_bytes=min(TRANSFER_BYTES, total // ranks),
             total_bytes=total,
             byte_order=FOREIGN if order["order"] == "swapped" else "native",
             element_bytes=int(order.get("element_bytes", 8)),
-            sync="fsync" if operation == "write" else "none",
-            seed=SEED,
         )
         for order in orders
     ]
-    for cell in cells:
-        place.handed_out += cell.paths
-    return cells
 
 
 # ---- what it shows -------------------------------------------------------------------------------
@@ -213,15 +206,14 @@ def _section(document: Document, test: EndianTest) -> Section:
     counts, panels, lines = document.settings["ranks"], [], []
     for ranks in counts:
         bars = []
-        points = {point.row: point for point in test.points(document, ranks)}
+        ratios = {
+            p.row: f"{p.ratio_median:.2f} ({range_of(p.ratio_low_95, p.ratio_high_95)})"
+            for p in test.points(document, ranks)
+        }
         for size, row in test.rows(document, ranks).items():
             bars.append(Bar.of(_name(size), _label(size), row.metric(test.metric), "MiB/s"))
-            ratio = ""
-            if point := points.get(row.id):
-                bounds = range_of(point.ratio_low_95, point.ratio_high_95)
-                ratio = f"{point.ratio_median:.2f} ({bounds})"
             name = f"{count_of(ranks, 'rank')}, {_label(size)}"
-            lines.append([name, bandwidth_of(row, test.metric), ratio, label_of(row)])
+            lines.append([name, bandwidth_of(row, test.metric), ratios.get(row.id, ""), label_of(row)])
         panels.append(BarPanel(count_of(ranks, "rank"), bars))
     figure = Figure(
         test.name.replace("+", "-and-"),
@@ -238,27 +230,16 @@ def _section(document: Document, test: EndianTest) -> Section:
     )
 
 
-def _counts_table(document: Document) -> Table:
-    rows = [
-        (f"{test.operation}, {n}, {_label(size)}", row)
-        for test in (TESTS[0], TESTS[2])
-        for n in document.settings["ranks"]
-        for size, row in test.rows(document, n).items()
-    ]
-    return counted_table("ranks and order", rows)
-
-
 # ---- the paper -----------------------------------------------------------------------------------
 
 
 def paper_ratios() -> dict[int, float]:
     """Returns the share of the bandwidth that was left in Fahey (2007), by the number of ranks."""
-    found = {(n.operation, int(n.threads)): n.value for n in published.of_study("endian")}
-    return {
-        ranks: swapped / found["write native", ranks]
-        for (operation, ranks), swapped in found.items()
-        if operation == "write byte-swapped"
-    }
+    native, swapped = (
+        {int(n.threads): n.value for n in published.of_study("endian", operation=f"write {order}")}
+        for order in ("native", "byte-swapped")
+    )
+    return {ranks: value / native[ranks] for ranks, value in swapped.items()}
 
 
 def _paper_table(document: Document) -> Table:

@@ -8,7 +8,6 @@ LABELS, or ``again``: the first one again, for the noise), ``clients`` and ``tra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ferry.sizes import GIB, MIB, format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
@@ -18,13 +17,14 @@ from ferry_lab.render.mpi_tables import counted_table, label_of, mean_and_deviat
 from ferry_lab.render.sections import NOISE, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
 from ferry_lab.results.records import Comparison, Document, Machine, RanksRow, Row
-from ferry_lab.run.plan import RanksCell, at
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
 from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.stats.comparing import make_comparison, row_at, where
+from ferry_lab.stats.comparing import row_at, where
 from ferry_lab.studies import published
+from ferry_lab.studies.ranks_cells import beside, ranks_cell
 
 CLIENTS = [2, 4, 6]
 TRANSFERS = [MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
@@ -32,7 +32,6 @@ QUICK_TRANSFERS = [MIB, 4 * MIB]
 # Multiples of every transfer size times 2, 4 and 6.
 QUICK_TOTAL_BYTES = 48 * MIB
 TOTAL_BYTES = 768 * MIB
-SEED = 1
 
 OPERATIONS = ("write", "read")
 POSIX, MPIIO, VIEWS, NATIVE_VIEWS, NATIVE = ("posix", "mpiio-posix", "views-posix", "views-native", "native")
@@ -44,6 +43,7 @@ LABELS = {
     NATIVE_VIEWS: "Ferry's views over the native client",
     NATIVE: "native client",
 }
+_IN_CELLS = {POSIX: "posix", MPIIO: "mpiio", VIEWS: "ferry", NATIVE_VIEWS: "ferry", NATIVE: "native"}
 _MEANINGS = {
     POSIX: "each client its own part, by pread and pwrite",
     MPIIO: "the MPI library's own MPI-IO, independent calls",
@@ -55,10 +55,7 @@ _METRIC = "bandwidth_with_sync_mib_per_s"
 
 
 class Interfaces(RanksStudy):
-    """See the module."""
-
     name = "interfaces"
-
     repeats = 6
     quick_repeats = judge.FINDING_PAIRS_MIN
 
@@ -70,7 +67,6 @@ class Interfaces(RanksStudy):
         return [options.folder, *storage] if folder else storage
 
     def plan(self, options: StudyOptions, notes: list[str]) -> RanksPlan:
-        """Returns what is measured, by operation, number of clients and transfer size."""
         transfers = QUICK_TRANSFERS if options.quick else fitting(TRANSFERS, notes)
         totals = {transfer: total_bytes(transfer, options.quick) for transfer in transfers}
         settings = {
@@ -85,7 +81,7 @@ class Interfaces(RanksStudy):
             storage = None if options.storage is None else places[-1]
             # Which there are is known now.
             interfaces, settings["absent"] = present(folder, storage)
-            settings["interfaces"] = [one.name for one in interfaces]
+            settings["interfaces"] = list(interfaces)
             return {
                 f"{operation}, {clients} clients, {format_size(transfer)}": cells_of(
                     interfaces, operation, clients, transfer, totals[transfer]
@@ -99,27 +95,23 @@ class Interfaces(RanksStudy):
 
     def notes(self, rows: Sequence[RanksRow], machine: Machine) -> list[str]:
         """Says what the totals leave to caches, and where clients had to share CPUs."""
-        notes = []
-        if min(row.total_bytes for row in rows) <= machine.memory_bytes:
-            notes.append(
-                f"within the caches: the data is smaller than the memory "
-                f"({format_size(machine.memory_bytes)}), so writes count with their fsync, and "
-                "reads are of a file that the kernel has dropped from its page cache"
-            )
-        return notes + super().notes(rows, machine)
+        said = (
+            f"within the caches: the data is smaller than the memory ({format_size(machine.memory_bytes)}), so writes "
+            "count with their fsync, and reads are of a file that the kernel has dropped from its page cache"
+        )
+        within = min(row.total_bytes for row in rows) <= machine.memory_bytes
+        return [said] * within + super().notes(rows, machine)
 
     def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Sets each interface beside the first one, at every point."""
         first = rows[0].axes["interface"]
-        comparisons = []
-        for row in rows:
-            if row.axes["interface"] not in (first, AGAIN):
-                base, again = (row_at(rows, **{**row.axes, "interface": name}) for name in (first, AGAIN))
-                comparisons.append(make_comparison("interface_and_posix", _METRIC, row, base, (base, again)))
-        return comparisons
+        return [
+            beside("interface_and_posix", _METRIC, row, rows, row.axes, "interface", (first, AGAIN))
+            for row in rows
+            if row.axes["interface"] not in (first, AGAIN)
+        ]
 
     def answer(self, document: Document) -> Answer:
-        """Names the interface with the highest mean, then how the others compare with the first."""
         settings = document.settings
         conclusion = [_highest(document, operation) for operation in OPERATIONS]
         for operation in OPERATIONS:
@@ -142,7 +134,6 @@ class Interfaces(RanksStudy):
         )
 
     def sections(self, document: Document) -> Sequence[Section]:
-        """Returns bandwidths by transfer size and clients, what was counted, and the paper."""
         return [
             *(_by_size(document, operation) for operation in OPERATIONS),
             _counted(document),
@@ -173,31 +164,16 @@ def fitting(transfers: Sequence[int], notes: list[str]) -> list[int]:
 
 def total_bytes(transfer: int, quick: bool) -> int:
     """Returns the data of all clients: every number of them has whole calls of that size."""
-    least = 12 * transfer  # divisible by 2, 4 and 6 clients
-    total = QUICK_TOTAL_BYTES if quick else TOTAL_BYTES
-    return max(total, least)
+    return max(QUICK_TOTAL_BYTES if quick else TOTAL_BYTES, 12 * transfer)  # divisible by 2, 4 and 6 clients
 
 
-@dataclass(frozen=True)
-class Interface:
-    """One of them, and where its file lies."""
-
-    name: str
-    place: Place
-
-    @property
-    def kind(self) -> str:
-        """Returns what a cell calls it."""
-        return {POSIX: "posix", MPIIO: "mpiio", NATIVE: "native"}.get(self.name, "ferry")
-
-
-def present(folder: Place | None, storage: Place | None) -> tuple[list[Interface], dict[str, str]]:
-    """Returns the interfaces that can be measured, and why each of the others cannot."""
-    there, absent = [], {}
+def present(folder: Place | None, storage: Place | None) -> tuple[dict[str, Place], dict[str, str]]:
+    """Returns where the files of those lie that can be measured, and why each of the others cannot."""
+    there, absent = {}, {}
     for name in LABELS:
         place = storage if name in (NATIVE_VIEWS, NATIVE) else folder
         if place is not None:
-            there.append(Interface(name, place))
+            there[name] = place
         elif folder is None:
             absent[name] = "name with --dir where the storage is mounted"
         else:
@@ -206,27 +182,23 @@ def present(folder: Place | None, storage: Place | None) -> tuple[list[Interface
 
 
 def cells_of(
-    interfaces: Sequence[Interface], operation: str, clients: int, transfer: int, total: int
+    interfaces: Mapping[str, Place], operation: str, clients: int, transfer: int, total: int
 ) -> list[RanksCell]:
     """Returns every interface at one point, and the first of them again, for the noise."""
-    named: Mapping[str, Interface] = {**{one.name: one for one in interfaces}, AGAIN: interfaces[0]}
-    cells = []
-    for name, interface in named.items():
-        cell = RanksCell(
-            **at(operation=operation, interface=name, clients=clients, transfer_bytes=transfer),
-            interface=interface.kind,
-            operation=operation,
-            path=interface.place.path(f"interfaces.{operation}"),
+    first = next(iter(interfaces))
+    return [
+        ranks_cell(
+            place,
+            f"interfaces.{operation}",
+            {"operation": operation, "interface": name, "clients": clients, "transfer_bytes": transfer},
+            interface=_IN_CELLS[first if name == AGAIN else name],
             ranks=clients,
             transfer_bytes=transfer,
             total_bytes=total,
-            sync="fsync" if operation == "write" else "none",
             cold=operation == "read",
-            seed=SEED,
         )
-        interface.place.handed_out += cell.paths
-        cells.append(cell)
-    return cells
+        for name, place in {**interfaces, AGAIN: interfaces[first]}.items()
+    ]
 
 
 # ---- what it shows -------------------------------------------------------------------------------
@@ -234,8 +206,7 @@ def cells_of(
 
 def _at_most(document: Document, operation: str, name: str) -> Row:
     """Returns the row with the most clients and the largest transfers."""
-    settings = document.settings
-    clients, transfer = settings["clients"][-1], settings["transfers_bytes"][-1]
+    clients, transfer = (document.settings[axis][-1] for axis in ("clients", "transfers_bytes"))
     there = {"operation": operation, "interface": name, "clients": clients}
     return row_at(document.rows, **there, transfer_bytes=transfer)
 
@@ -297,11 +268,8 @@ def _bandwidth_table(document: Document, operation: str, clients: int) -> Table:
     settings = document.settings
     transfers, lines = settings["transfers_bytes"], []
     for name, label in LABELS.items():
-        if name in settings["absent"]:
-            lines.append([label, *["absent"] * len(transfers), ""])
-            continue
         rows = where(document.rows, operation=operation, interface=name, clients=clients)
-        cells = [mean_and_deviation(row.metric(_METRIC)) for row in rows]
+        cells = [mean_and_deviation(row.metric(_METRIC)) for row in rows] or ["absent"] * len(transfers)
         lines.append([label, *cells, label_of(*rows)])
     title = f"{operation.capitalize()}, {clients} clients, by transfer size (MiB/s)"
     return Table(title, ["interface", *map(format_size, transfers), ""], lines)
@@ -359,8 +327,7 @@ def paper_table(document: Document) -> Table:
             if transfer != int(number.x) * MIB:
                 found += f" (with {format_size(transfer)})"
         deviation = number.note.split("sd ")[1].rstrip(")")
-        value = number.value * 1e6 / MIB
-        published_text = f"{value:.0f} ± {float(deviation) * 1e6 / MIB:.0f}"
+        published_text = f"{number.mib_per_s:.0f} ± {float(deviation) * 1e6 / MIB:.0f}"
         lines.append([number.system, number.operation, f"{number.x:g} MB", published_text, found])
     title = f"{published.CITED['002']}, six clients and six servers of PVFS2 on InfiniBand, beside ours (MiB/s)"
     return Table(title, ["interface", "", "call", "published", "here"], lines, left=2)
@@ -369,14 +336,9 @@ def paper_table(document: Document) -> Table:
 def _paper_usage_table() -> Table:
     lines = []
     for name in _PAPER:
-        found = {n.operation: n for n in published.of_study("interfaces") if n.system == name}
-        lines.append(
-            [
-                name,
-                f"{found['context switches'].value:,.0f}",
-                *(f"{found[f'cpu {kind}'].value:g} %" for kind in ("user", "system")),
-            ]
-        )
+        found = {number.operation: number.value for number in published.of_study("interfaces", system=name)}
+        cpu = [f"{found[f'cpu {kind}']:g} %" for kind in ("user", "system")]
+        lines.append([name, f"{found['context switches']:,.0f}", *cpu])
     cited = published.CITED["002"]
     title = f"{cited}: what its interfaces cost each machine (24 GB, calls of 256 MB)"
     return Table(title, ["interface", "context switches", "CPU user", "system"], lines)

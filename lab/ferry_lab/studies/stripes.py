@@ -9,7 +9,6 @@ and ``writers``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ferry.errors import FerryError
 from ferry.native import run_layout
@@ -20,15 +19,14 @@ from ferry_lab.render.mpi_tables import bandwidth_of, count_of, counted_table, l
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
 from ferry_lab.results.records import Comparison, Document, RanksRow, Row
-from ferry_lab.run.plan import RanksCell, at
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.ranks_study import RanksPlan, RanksStudy
-from ferry_lab.run.remote_files import Place
+from ferry_lab.run.remote_files import Json, Place
 from ferry_lab.run.study import StudyOptions
 from ferry_lab.stats import judge
-from ferry_lab.stats.comparing import make_comparison, row_at, where
+from ferry_lab.stats.comparing import row_at, where
 from ferry_lab.studies import published
-
-Json = dict[str, Any]
+from ferry_lab.studies.ranks_cells import beside, ranks_cell
 
 RANKS, QUICK_RANKS = 8, 4
 BYTES_PER_RANK, QUICK_BYTES_PER_RANK = 16 * MIB, 8 * MIB
@@ -36,7 +34,6 @@ COUNTS, QUICK_COUNTS = [1, 2, 4, 8], [1, 4]
 SIZES, QUICK_SIZES = [256 * KIB, MIB, 4 * MIB], [256 * KIB, 4 * MIB]
 BUFFERS, QUICK_BUFFERS = [MIB, 4 * MIB, 16 * MIB], [MIB, 16 * MIB]
 SIZE_OF_COUNTS, COUNT_OF_SIZES = MIB, 4  # what the one axis has where the other is varied
-SEED = 1
 
 DEFAULT, AGAIN = "default", "again"
 COUNT, SIZE, BUFFER = "stripe count", "stripe size", "buffer"
@@ -44,15 +41,11 @@ _METRIC = "bandwidth_with_sync_mib_per_s"
 
 
 class Stripes(RanksStudy):
-    """See the module."""
-
     name = "stripes"
-
     repeats = judge.PAIRS_MIN
     quick_repeats = judge.FINDING_PAIRS_MIN
 
     def plan(self, options: StudyOptions, notes: list[str]) -> RanksPlan:
-        """Returns what is measured, by number of writers."""
         where = options.storage or options.folder
         ranks = QUICK_RANKS if options.quick else RANKS
         each = QUICK_BYTES_PER_RANK if options.quick else BYTES_PER_RANK
@@ -84,20 +77,17 @@ class Stripes(RanksStudy):
 
     def compare(self, rows: Sequence[Row]) -> list[Comparison]:
         """Sets each point beside the default with as many writers."""
-        comparisons = []
-        for row in rows:
-            if "value" in row.axes:
-                writers = row.axes["writers"]
-                base, again = (row_at(rows, varied=one, writers=writers) for one in (DEFAULT, AGAIN))
-                comparisons.append(make_comparison("stripes_and_default", _METRIC, row, base, (base, again)))
-        return comparisons
+        question = "stripes_and_default"
+        return [
+            beside(question, _METRIC, row, rows, {"writers": row.axes["writers"]}, "varied", (DEFAULT, AGAIN))
+            for row in rows
+            if "value" in row.axes
+        ]
 
     def answer(self, document: Document) -> Answer:
-        """Names the best point by the number of writers."""
         settings = document.settings
-        layout = settings["default_layout"]
         default = "nothing is striped here"
-        if layout:
+        if layout := settings["default_layout"]:
             default = f"the default is {_stripes(layout)}, as the storage says"
         size, count = format_size(settings["stripe_bytes_of_counts"]), settings["stripe_count_of_sizes"]
         meanings = {
@@ -122,7 +112,6 @@ class Stripes(RanksStudy):
         )
 
     def sections(self, document: Document) -> Sequence[Section]:
-        """Returns a section for each axis, what was counted, and the paper."""
         return [
             *(_section(document, axis) for axis in _axes(document)),
             Section("What was counted", tables=[_counts_table(document)]),
@@ -143,8 +132,7 @@ def default_layout(where: str) -> Json | None:
         if "whose striping" in str(error):
             return None
         raise
-    layout: Json = answer["layout"]
-    return layout
+    return answer["layout"]
 
 
 def stripes_cells(place: Place, ranks: int, writers: int, total: int, axes: dict[str, list[int]]) -> list[RanksCell]:
@@ -153,29 +141,23 @@ def stripes_cells(place: Place, ranks: int, writers: int, total: int, axes: dict
     points += [
         ({"varied": axis, "value": value}, _fields(axis, value)) for axis, values in axes.items() for value in values
     ]
-    cells = [
-        RanksCell(
-            **at(**point, writers=writers),
-            interface="ferry",
+    return [
+        ranks_cell(
+            place,
+            "stripes",
+            {**point, "writers": writers},
             method="aggregate",
-            operation="write",
-            path=place.path("stripes"),
             ranks=ranks,
             writers=writers,
             transfer_bytes=total // ranks,
             total_bytes=total,
-            sync="fsync",
-            seed=SEED,
             **changes,
         )
         for point, changes in points
     ]
-    place.handed_out += cells[0].paths
-    return cells
 
 
 def _fields(axis: str, value: int) -> Json:
-    """Returns what a cell says of a point."""
     if axis == BUFFER:
         return {"buffer_bytes": value}
     count, size = (value, SIZE_OF_COUNTS) if axis == COUNT else (COUNT_OF_SIZES, value)
@@ -186,7 +168,6 @@ def _fields(axis: str, value: int) -> Json:
 
 
 def _axes(document: Document) -> list[str]:
-    """Returns what was varied."""
     return [axis for axis, values in document.settings["axes"].items() if values]
 
 
@@ -278,15 +259,14 @@ def _section(document: Document, axis: str) -> Section:
 
 
 def _counts_table(document: Document) -> Table:
-    varied = [row for row in document.rows if "value" in row.axes]
-    rows = [(f"{_point_label(row)}, {row.axes['writers']}", row) for row in varied]
-    rows += [(f"default, {row.axes['writers']}", row) for row in where(document.rows, varied=DEFAULT)]
+    varied = [
+        (f"{row.axes['varied']} {_value_label(row.axes['varied'], row.axes['value'])}", row)
+        for row in document.rows
+        if "value" in row.axes
+    ]
+    default = [(DEFAULT, row) for row in where(document.rows, varied=DEFAULT)]
+    rows = [(f"{name}, {row.axes['writers']}", row) for name, row in varied + default]
     return counted_table("point and writers", rows)
-
-
-def _point_label(row: Row) -> str:
-    axis = str(row.axes["varied"])
-    return f"{axis} {_value_label(axis, int(row.axes['value']))}"
 
 
 def _paper_table(document: Document) -> Table:

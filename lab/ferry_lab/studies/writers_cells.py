@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ferry_lab.results.records import Row
-from ferry_lab.run.plan import RanksCell, at
+from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.remote_files import Place
 from ferry_lab.stats.comparing import where
+from ferry_lab.studies.ranks_cells import ranks_cell
 
 FILES = {"shared": "one shared file", "own": "a file for each writer"}
 OPERATIONS = ("write", "read")
@@ -20,7 +21,6 @@ ALL, AGAIN = "all", "again"
 SUBSETS = {"aggregate": "aggregated", "serial": "sent serially"}
 LABELS = {ALL: "all ranks", **SUBSETS}
 METRIC = "bandwidth_open_to_close_mib_per_s"
-SEED = 1
 
 
 def writers_cells(
@@ -29,29 +29,22 @@ def writers_cells(
     """Returns all ranks, twice for the noise, and each number of writers in both ways."""
     ways = [(ALL, ranks), (AGAIN, ranks)]
     ways += [(way, count) for way in SUBSETS for count in counts if count < ranks]
-    return [cell(place, kind, operation, way, ranks, bytes_per_rank, count) for way, count in ways]
-
-
-def cell(place: Place, kind: str, operation: str, way: str, ranks: int, bytes_per_rank: int, writers: int) -> RanksCell:
-    """Returns one cell; what is read is one file for all ways, as far as they read the same."""
-    name = f"{kind}.{writers}" if kind == "own" else kind
-    made = RanksCell(
-        **at(operation=operation, files=kind, way=way, writers=writers),
-        interface="ferry",
-        method=way if way in SUBSETS else "independent",
-        operation=operation,
-        path=place.path(f"{operation}.{name}"),
-        ranks=ranks,
-        writers=writers,
-        file_per_writer=kind == "own",
-        transfer_bytes=bytes_per_rank,
-        total_bytes=ranks * bytes_per_rank,
-        sync="fsync" if operation == "write" else "none",
-        cold=operation == "read",
-        seed=SEED,
-    )
-    place.handed_out += made.paths
-    return made
+    # What is read is one file for all ways, as far as they read the same.
+    return [
+        ranks_cell(
+            place,
+            f"{operation}.{kind}.{writers}" if kind == "own" else f"{operation}.{kind}",
+            {"operation": operation, "files": kind, "way": way, "writers": writers},
+            method=way if way in SUBSETS else "independent",
+            ranks=ranks,
+            writers=writers,
+            file_per_writer=kind == "own",
+            transfer_bytes=bytes_per_rank,
+            total_bytes=ranks * bytes_per_rank,
+            cold=operation == "read",
+        )
+        for way, writers in ways
+    ]
 
 
 def rows_of(rows: Sequence[Row], operation: str, kind: str, way: str | None = None) -> list[Row]:

@@ -9,18 +9,7 @@ from ferry.sizes import GIB, KIB, MIB
 from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import interfaces
-from ferry_lab.studies.interfaces import (
-    NATIVE,
-    NATIVE_VIEWS,
-    OPERATIONS,
-    Interfaces,
-    cells_of,
-    findings_of,
-    fitting,
-    paper_table,
-    present,
-    total_bytes,
-)
+from ferry_lab.studies.interfaces import NATIVE, NATIVE_VIEWS, OPERATIONS, Interfaces, cells_of, findings_of, present
 from made_up import report_files, shown
 from mpi import made_up_document, made_up_rows, needs_mpi, run_small
 
@@ -40,7 +29,7 @@ def made_up(folder: Place | None, storage: Place | None) -> tuple[list[RanksCell
         "clients": [2, 6],
         "transfers_bytes": [MIB, 64 * MIB],
         "totals_bytes": [768 * MIB] * 2,
-        "interfaces": [one.name for one in there],
+        "interfaces": list(there),
         "absent": absent,
         "storage": None if storage is None else "ceph:/",
         "mpi": "An MPI",
@@ -50,10 +39,10 @@ def made_up(folder: Place | None, storage: Place | None) -> tuple[list[RanksCell
 
 def test_what_is_absent_says_why() -> None:
     there, absent = present(FOLDER, None)
-    assert [one.name for one in there] == ["posix", "mpiio-posix", "views-posix"]
+    assert list(there) == ["posix", "mpiio-posix", "views-posix"]
     assert set(absent) == {NATIVE, NATIVE_VIEWS} and "--storage" in absent[NATIVE]
     there, absent = present(None, CEPH)
-    assert [one.name for one in there] == [NATIVE_VIEWS, NATIVE]
+    assert list(there) == [NATIVE_VIEWS, NATIVE]
     assert all("--dir" in why for why in absent.values())
     there, absent = present(FOLDER, CEPH)
     assert (len(there), absent) == (5, {})
@@ -73,14 +62,14 @@ def test_each_lies_where_it_belongs() -> None:
 def test_totals_are_the_same_for_all_clients() -> None:
     for transfer in (*interfaces.TRANSFERS, *interfaces.QUICK_TRANSFERS):
         for quick in (False, True):
-            total = total_bytes(transfer, quick)
+            total = interfaces.total_bytes(transfer, quick)
             assert all(total % (clients * transfer) == 0 for clients in interfaces.CLIENTS)
 
 
 def test_what_memory_does_not_hold_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     notes: list[str] = []
     monkeypatch.setattr(interfaces, "memory_bytes", lambda: 16 * GIB)
-    assert fitting([MIB, 256 * MIB, GIB], notes) == [MIB, 256 * MIB]
+    assert interfaces.fitting([MIB, 256 * MIB, GIB], notes) == [MIB, 256 * MIB]
     assert notes == ["calls of 1 GiB are left out: six clients would hold more than a quarter of the memory"]
 
 
@@ -110,7 +99,7 @@ def test_findings_name_the_interfaces() -> None:
 def test_views_never_stand_beside_the_papers_mpi_io() -> None:
     cells, settings = made_up(FOLDER, CEPH)
     document = made_up_document(Interfaces(), made_up_rows(cells, lambda _: 10.0), settings)
-    table = paper_table(document)
+    table = interfaces.paper_table(document)
     assert {line[0] for line in table.rows} == {"posix", "mpiio-posix", "native", "mpiio-native"}
     assert {line[-1] for line in table.rows if line[0] == "mpiio-native"} == {"absent"}
     assert all(line[-1] != "absent" for line in table.rows if line[0] == "native")
