@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import tomllib
-import types
 import typing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,6 @@ from ferry.errors import FerryError
 MB = 10**6
 RANKS_MAX = 100_000
 BUILT_IN_FILE = Path(__file__).resolve().parent / "data" / "xt3.toml"
-
-FileMode = Literal["per-writer", "shared"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class Job:
 
     ranks: int
     bytes_per_rank: int
-    file: FileMode
+    file: Literal["per-writer", "shared"]
     stripe_bytes: int
     stripe_count: int  # servers that one file lies on
 
@@ -86,13 +83,6 @@ class Cluster:
     job: Job
 
 
-_SECTIONS: dict[str, type[Any]] = {
-    "client": Client,
-    "network": Network,
-    "servers": Servers,
-    "metadata": Metadata,
-    "job": Job,
-}
 _MAY_BE_ZERO = {"latency_ms", "switch_ms", "create_ms", "open_ms"}
 
 
@@ -107,7 +97,7 @@ def read_cluster(path: str | Path) -> Cluster:
     except OSError as error:
         raise FerryError(f"{path}: {error.strerror}; name a cluster's file") from None
     try:
-        return _cluster_of(document)
+        return _checked(_made(Cluster, document))
     except ValueError as error:
         explained = "docs/reference/writers-model.md explains the keys"
         raise FerryError(f"{path}: {error}; {explained}") from None
@@ -118,47 +108,31 @@ def built_in_cluster() -> Cluster:
     return read_cluster(BUILT_IN_FILE)
 
 
-def to_json(cluster: Cluster) -> dict[str, Any]:
-    """Returns all parameters, as the file has them."""
-    return dataclasses.asdict(cluster)
-
-
-def _cluster_of(document: dict[str, Any]) -> Cluster:
-    unknown = sorted(set(document) - set(_SECTIONS) - {"name"})
-    if unknown:
-        raise ValueError(f"{unknown[0]} is no key of a cluster")
-    name = document.get("name")
-    if not isinstance(name, str) or not name.strip():
-        raise ValueError("name is missing, a text that says which cluster it is")
-    parts = {section: _part_of(document, section) for section in _SECTIONS}
-    cluster = Cluster(name=" ".join(name.split()), **parts)
-    _check_together(cluster)
-    return cluster
-
-
-def _part_of(document: dict[str, Any], section: str) -> Any:
-    made = _SECTIONS[section]
-    values = document.get(section)
-    if not isinstance(values, dict):
-        raise ValueError(f"the section [{section}] is missing")
-    types_of = typing.get_type_hints(made)
-    unknown = sorted(set(values) - set(types_of))
-    if unknown:
-        raise ValueError(f"{section}.{unknown[0]} is no key of a cluster")
-    missing = [key for key in types_of if key not in values]
-    if missing:
-        raise ValueError(f"{section}.{missing[0]} is missing")
-    return made(**{k: _value_of(f"{section}.{k}", v, types_of[k]) for k, v in values.items()})
+def _made(kind: type[Any], values: dict[str, Any], before: str = "") -> Any:
+    """Returns the dataclass that a section of the file has the fields of; ``before``: its name and a dot."""
+    types_of = typing.get_type_hints(kind)
+    for key in sorted(set(values) - set(types_of)):
+        raise ValueError(f"{before}{key} is no key of a cluster")
+    return kind(**{key: _value_of(f"{before}{key}", values.get(key), of) for key, of in types_of.items()})
 
 
 def _value_of(key: str, value: Any, kind: Any) -> Any:
+    if kind is str:
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError(f"{key} is missing, a text that says which cluster it is")
+        return " ".join(value.split())
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise ValueError(f"the section [{key}] is missing")
+        return _made(kind, value, f"{key}.")
+    if value is None:
+        raise ValueError(f"{key} is missing")
     if typing.get_origin(kind) is Literal:
         allowed = typing.get_args(kind)
         if value not in allowed:
             raise ValueError(f"{key} is {value!r} and may be {' or '.join(map(repr, allowed))}")
         return value
-    accepted: type | types.UnionType = int if kind is int else int | float
-    if isinstance(value, bool) or not isinstance(value, accepted):
+    if isinstance(value, bool) or not isinstance(value, int if kind is int else int | float):
         raise ValueError(f"{key} is {value!r} and must be a {'whole ' * (kind is int)}number")
     zero = key.split(".")[1] in _MAY_BE_ZERO
     if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
@@ -166,10 +140,11 @@ def _value_of(key: str, value: Any, kind: Any) -> Any:
     return kind(value)
 
 
-def _check_together(cluster: Cluster) -> None:
+def _checked(cluster: Cluster) -> Cluster:
     if cluster.job.ranks > RANKS_MAX:
         raise ValueError(f"job.ranks is {cluster.job.ranks} and may be {RANKS_MAX} at most")
     if cluster.job.stripe_count > cluster.servers.count:
         raise ValueError(
             f"job.stripe_count is {cluster.job.stripe_count}, and there are {cluster.servers.count} servers"
         )
+    return cluster

@@ -28,7 +28,6 @@ class SimulatedClock:
         heapq.heappush(self._events, (time_s, self._asked, action))
 
     def run(self) -> None:
-        """Lets everything happen."""
         while self._events:
             self.now_s, _, action = heapq.heappop(self._events)
             action()

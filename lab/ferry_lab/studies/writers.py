@@ -10,18 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ferry.sizes import MIB, format_size
+from ferry_lab.render import mpi_tables
 from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
 from ferry_lab.render.findings import Axis, Finding, Findings, range_of
-from ferry_lab.render.mpi_tables import (
-    bandwidth_of,
-    call_ms,
-    count_of,
-    counted_table,
-    label_of,
-    split_ratio,
-    split_table,
-)
+from ferry_lab.render.mpi_tables import bandwidth_of, call_ms, count_of, counted_table, label_of
 from ferry_lab.render.sections import HOW_TO_READ, Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
 from ferry_lab.results.records import Comparison, Document, Row
@@ -31,20 +24,9 @@ from ferry_lab.run.remote_files import Place
 from ferry_lab.run.study import StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.stats.comparing import make_comparison, where
-from ferry_lab.studies import published
-from ferry_lab.studies.writers_cells import (
-    AGAIN,
-    ALL,
-    FILES,
-    LABELS,
-    METRIC,
-    OPERATIONS,
-    SUBSETS,
-    rows_of,
-    writers_cells,
-    writers_of,
-)
-from ferry_lab.studies.writers_predicted import check_paper, predictions
+from ferry_lab.studies import published, writers_cells
+from ferry_lab.studies.writers_cells import AGAIN, ALL, FILES, LABELS, METRIC, OPERATIONS, SUBSETS, rows_of, writers_of
+from ferry_lab.studies.writers_model import check_paper, paper_table, predictions
 
 RANKS, QUICK_RANKS = 16, 8
 BYTES_PER_RANK, QUICK_BYTES_PER_RANK = 8 * MIB, 4 * MIB
@@ -54,26 +36,28 @@ _MEANINGS = {
     "aggregate": "some gather what the others have, and write it",
     "serial": "some take what the others have, one after the other",
 }
+_MODEL = (
+    "what docs/reference/writers-model.md says of aggregated data, with this machine's numbers from all "
+    "ranks and from one writer"
+)
 _MEASUREMENTS = [(operation, kind) for kind in FILES for operation in OPERATIONS]
 
 
 class Writers(RanksStudy):
-    """See the module."""
-
     name = "writers"
-
     repeats = judge.PAIRS_MIN
     quick_repeats = judge.FINDING_PAIRS_MIN
 
     def plan(self, options: StudyOptions, notes: list[str]) -> RanksPlan:
-        """Returns what is measured, by kind of files and operation."""
         ranks = QUICK_RANKS if options.quick else RANKS
         bytes_per_rank = QUICK_BYTES_PER_RANK if options.quick else BYTES_PER_RANK
         counts = [1 << power for power in range(ranks.bit_length())]
 
         def cells(places: Sequence[Place]) -> dict[str, list[RanksCell]]:
             return {
-                f"{operation}, {FILES[kind]}": writers_cells(places[0], kind, operation, ranks, bytes_per_rank, counts)
+                f"{operation}, {FILES[kind]}": writers_cells.writers_cells(
+                    places[0], kind, operation, ranks, bytes_per_rank, counts
+                )
                 for operation, kind in _MEASUREMENTS
             }
 
@@ -91,13 +75,11 @@ class Writers(RanksStudy):
             best = best_row(found)
             pairs = [(SUBSET, row, every) for row in found if row is not every]
             pairs += [(BEST, row, best) for row in found if row is not best]
-            comparisons += [
-                make_comparison(question, METRIC, row, baseline, (every, again)) for question, row, baseline in pairs
-            ]
+            noise = (every, again)
+            comparisons += [make_comparison(question, METRIC, row, base, noise) for question, row, base in pairs]
         return comparisons
 
     def answer(self, document: Document) -> Answer:
-        """Names the fastest of each measurement, and says how many lose against it."""
         settings = document.settings
         return Answer(
             "How many ranks should write, and read, for all of them?",
@@ -111,21 +93,12 @@ class Writers(RanksStudy):
                 "by some of them. The time goes from open to close, a write's with an fsync in it. "
                 f"MiB/s of all ranks together. {HOW_TO_READ}"
             ],
-            [
-                *(Word(way, label, _MEANINGS[way]) for way, label in LABELS.items()),
-                Word(
-                    "model",
-                    "model",
-                    "what docs/reference/writers-model.md says of aggregated data, with this "
-                    "machine's numbers from all ranks and from one writer",
-                ),
-            ],
+            [*(Word(way, label, _MEANINGS[way]) for way, label in LABELS.items()), Word("model", "model", _MODEL)],
         )
 
     def sections(self, document: Document) -> Sequence[Section]:
-        """Returns each measurement, where the time goes, what was counted, and the paper."""
         rows = [
-            (f"{operation} {kind}: {writers_of(row)} {LABELS[_way_of(row)]}", row)
+            (f"{operation} {kind}: {writers_of(row)} {LABELS[row.axes['way']]}", row)
             for operation, kind in _MEASUREMENTS
             for row in rows_of(document.rows, operation, kind)
         ]
@@ -136,7 +109,7 @@ class Writers(RanksStudy):
             Section(
                 "Where the time goes",
                 figure=_split_figure(document),
-                tables=[split_table(heads, rows), _ratios_table(document)],
+                tables=[mpi_tables.split_table(heads, rows), _ratios_table(document)],
             ),
             Section("What was counted", tables=[counted_table(heads, rows)]),
             _paper(),
@@ -149,10 +122,6 @@ class Writers(RanksStudy):
 def best_row(rows: Sequence[Row]) -> Row:
     """Returns the row with the highest median."""
     return max(rows, key=lambda row: row.metric(METRIC).median)
-
-
-def _way_of(row: Row) -> str:
-    return str(row.axes["way"])
 
 
 def points_of(document: Document, question: str, operation: str, kind: str) -> list[Comparison]:
@@ -174,15 +143,10 @@ def findings_of(document: Document, operation: str, kind: str) -> list[Findings]
 
     about = f"{operation.capitalize()}, {FILES[kind]}"
     best = best_row(rows_of(document.rows, operation, kind))
+    fastest, every = f"the fastest ({_name(best)}: {_rate(best)})", f"all {document.settings['ranks']} ranks"
     return [
-        Findings(
-            f"{about}, beside the fastest ({_name(best)}: {_rate(best)})",
-            [finding(BEST, way, "the fastest") for way in LABELS],
-        ),
-        Findings(
-            f"{about}, beside all {document.settings['ranks']} ranks",
-            [finding(SUBSET, way, "all ranks") for way in SUBSETS],
-        ),
+        Findings(f"{about}, beside {fastest}", [finding(BEST, way, "the fastest") for way in LABELS]),
+        Findings(f"{about}, beside {every}", [finding(SUBSET, way, "all ranks") for way in SUBSETS]),
     ]
 
 
@@ -194,7 +158,7 @@ def _losing(document: Document, operation: str, kind: str) -> set[str]:
 
 def _name(row: Row) -> str:
     """Returns "2 writers, aggregated", or "all 8 ranks"."""
-    way, count = _way_of(row), writers_of(row)
+    way, count = row.axes["way"], writers_of(row)
     if way == ALL:
         return f"all {count} ranks"
     who = "writer" if row.operation == "write" else "reader"
@@ -213,8 +177,7 @@ def _fastest(document: Document, kind: str) -> str:
         others = f"{count or 'none'} of {len(found) - 1} other points"
         lose = f"{others} lose{'s' if count == 1 else ''}"
         clauses.append(f"{operation}: {_name(best)} ({_rate(best)}), against which {lose}")
-    label = FILES[kind]
-    return f"{label[0].upper()}{label[1:]}, {'; '.join(clauses)}."
+    return f"{FILES[kind].capitalize()}, {'; '.join(clauses)}."
 
 
 # ---- by the number of writers --------------------------------------------------------------------
@@ -229,14 +192,11 @@ def _curves(document: Document) -> Section:
         rows = [row for row in ways["aggregate"] if row.id in said]
         if len(rows) > 1:
             values = [said[row.id] for row in rows]
-            counts = [writers_of(row) for row in rows]
-            series.append(Series("model", "model", counts, values, values, values))
+            series.append(Series("model", "model", list(map(writers_of, rows)), values, values, values))
         panels.append(Panel(f"{operation.capitalize()}, {FILES[kind]}", series))
     figure = Figure(
         "writers",
-        Curves(
-            panels, x="threads", x_label="ranks that write or read", columns=2, x_ticks=document.settings["writers"]
-        ),
+        Curves(panels, "threads", x_label="ranks that write or read", columns=2, x_ticks=document.settings["writers"]),
         "Curves of bandwidth by the number of writers, for each way; the tables below have the numbers.",
         "Lines are medians, shaded are their 95 % bounds; the model is calibrated from all ranks and "
         "from one writer. Both axes are logarithmic.",
@@ -260,19 +220,9 @@ def _numbers(document: Document, operation: str, kind: str) -> Section:
                 model = f"{said[row.id]:.0f}"
                 times = said[row.id] / row.metric(METRIC).median
                 deviation = f"{round((times - 1) * 100):+d} %"
-            lines.append(
-                [
-                    label,
-                    str(writers_of(row)),
-                    bandwidth_of(row, METRIC),
-                    of_fastest.get(row.id, "1"),
-                    of_all.get(row.id, "1"),
-                    f"{row.metrics.open_ns.median / 1e6:.1f}",
-                    *(model, deviation),
-                    "loses" if row.id in lost else "",
-                    label_of(row),
-                ]
-            )
+            beside = [of_fastest.get(row.id, "1"), of_all.get(row.id, "1"), f"{row.metrics.open_ns.median / 1e6:.1f}"]
+            ends = [model, deviation, "loses" if row.id in lost else "", label_of(row)]
+            lines.append([label, str(writers_of(row)), bandwidth_of(row, METRIC), *beside, *ends])
     who = "writers" if operation == "write" else "readers"
     heads = ["way", who, "MiB/s", "of fastest", "of all", "opens ms", "model", "deviation", "", ""]
     return Section(
@@ -290,8 +240,7 @@ _SPLIT = {"communication": "communication", "pack": "copying", "file": "file I/O
 def _split_figure(document: Document) -> Figure:
     panels = [
         BarPanel(
-            f"{operation.capitalize()}, {FILES[kind]}",
-            [_split_bar(row) for row in rows_of(document.rows, operation, kind)],
+            f"{operation.capitalize()}, {FILES[kind]}", list(map(_split_bar, rows_of(document.rows, operation, kind)))
         )
         for operation, kind in _MEASUREMENTS
     ]
@@ -306,18 +255,12 @@ def _split_figure(document: Document) -> Figure:
 
 
 def _split_bar(row: Row) -> Bar:
-    whole, way = call_ms(row), _way_of(row)
+    whole, way = call_ms(row), row.axes["way"]
     longest = row.metrics.file_maximum_ns.median / 1e6
     means = [f"{label} {row.metric(f'{name}_mean_ns').median / 1e6:.1f} ms" for name, label in _SPLIT.items()]
-    return Bar(
-        way,
-        f"{writers_of(row)} {LABELS[way]}" if way != ALL else LABELS[ALL],
-        [min(longest, whole), max(whole - longest, 0.0)],
-        whole,
-        whole,
-        text=f"{whole:.0f} ms",
-        tip=f"longest file I/O {longest:.1f} of {whole:.1f} ms; means over the ranks: {', '.join(means)}",
-    )
+    tip = f"longest file I/O {longest:.1f} of {whole:.1f} ms; means over the ranks: {', '.join(means)}"
+    label = f"{writers_of(row)} {LABELS[way]}" if way != ALL else LABELS[ALL]
+    return Bar(way, label, [min(longest, whole), max(whole - longest, 0.0)], whole, whole, f"{whole:.0f} ms", tip)
 
 
 def _ratios_table(document: Document) -> Table:
@@ -328,8 +271,7 @@ def _ratios_table(document: Document) -> Table:
     ]
     for operation in OPERATIONS:
         rows = rows_of(document.rows, operation, "shared", "aggregate")
-        found: Sequence[float] = [r for row in rows if (r := split_ratio(row)) is not None]
-        if found:
+        if found := [r for row in rows if (r := mpi_tables.split_ratio(row)) is not None]:
             name = f"here, {operation}, one shared file, aggregated"
             lines.append([name, str(document.settings["ranks"]), range_of(min(found), max(found))])
     title = "Communication over file I/O in collective calls (here: rest/file)"
@@ -340,20 +282,6 @@ def _ratios_table(document: Document) -> Table:
 
 
 def _paper() -> Section:
-    lines = []
-    for point in check_paper():
-        deviation = point.model_mb_per_s / point.published_mb_per_s - 1
-        lines.append(
-            [
-                *(point.where, point.operation, str(point.writers)),
-                f"{point.published_mb_per_s / 1000:.2f} GB/s",
-                f"{point.model_mb_per_s / 1000:.2f} GB/s",
-                f"{round(deviation * 100):+d} %",
-                "calibrated" if point.calibrated else "held out",
-            ]
-        )
-    heads = ["row", "", "writers", "published", "model", "deviation", ""]
-    title = f"{published.CITED['004']}, beside the model of its machine"
     return published.beside_the_paper(
         "004",
         ": thousands of ranks of a Cray XT with Lustre, where all ranks writing at once cost most of "
@@ -361,5 +289,5 @@ def _paper() -> Section:
         "(docs/reference/writers-model.md), which is calibrated from the rows that say so. What some "
         "ranks on one machine show is another question: here opening files is cheap, and ranks share "
         "the CPUs.",
-        [Table(title, heads, lines, left=2)],
+        [paper_table(", beside the model of its machine", check_paper(), lambda rate: f"{rate / 1000:.2f} GB/s")],
     )

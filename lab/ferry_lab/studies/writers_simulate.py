@@ -8,13 +8,12 @@ others test it.
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import statistics
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import starmap
 
 import msgspec
 
@@ -25,22 +24,13 @@ from ferry_lab.render.curves import Curves, Panel, Series
 from ferry_lab.render.sections import Answer, Figure, Section, Word
 from ferry_lab.render.tables import Table
 from ferry_lab.render.terminal import print_study
-from ferry_lab.results import results
-from ferry_lab.results.simulation import (
-    Best,
-    BestOfBoth,
-    PaperRow,
-    SimulatedCluster,
-    SimulatedRow,
-    Simulation,
-    SimulationEnvironment,
-    SimulationSettings,
-)
+from ferry_lab.results import results, simulation
+from ferry_lab.results.simulation import PaperRow, SimulatedRow, Simulation
 from ferry_lab.run.study import check_out, write_out
 from ferry_lab.run.study_files import RESULTS_CSV, RESULTS_JSON
 from ferry_lab.studies import published
-from ferry_lab.studies.cluster_model import MB, Cluster, built_in_cluster, read_cluster, to_json
-from ferry_lab.studies.writers_paper import NOT_HELD_AGAINST, points
+from ferry_lab.studies.cluster_model import MB, Cluster, built_in_cluster, read_cluster
+from ferry_lab.studies.writers_model import NOT_HELD_AGAINST, facts_of, paper_row, paper_table, points
 from ferry_lab.studies.writers_simulation import REQUESTS_MAX, Operation, SimulatedTransfer, SimulationOutcome, simulate
 
 CLOSE_TO_BEST = 0.95  # of the best bandwidth; so few writers are as good
@@ -92,7 +82,7 @@ def make_document(cluster: Cluster, quick: bool, started: str) -> Simulation:
         for writers in writer_counts(cluster, quick)
     ]
     by_ranks = [
-        (_of_ranks(cluster, ranks), SimulatedTransfer(operation, ranks))
+        (replace(cluster, job=replace(cluster.job, ranks=ranks)), SimulatedTransfer(operation, ranks))
         for operation in _OPERATIONS
         for ranks in _powers(cluster.job.ranks, 4 if quick else 2)
     ]
@@ -105,21 +95,11 @@ def make_document(cluster: Cluster, quick: bool, started: str) -> Simulation:
             return made
 
         rows = [
-            SimulatedRow(**_facts(group, where, transfer, outcome(where, transfer)))
+            SimulatedRow(**facts_of(group, where, transfer, outcome(where, transfer)))
             for group, chosen in (("by writers", by_writers), ("all ranks write", by_ranks))
             for where, transfer in chosen
         ]
-        paper = [
-            PaperRow(
-                **_facts(published.CITED["004"], p.cluster, p.transfer, made),
-                where=p.where,
-                calibrated=p.calibrated,
-                published_mb_per_s=p.published_mb_per_s,
-                deviation=made.bandwidth_mb_per_s / p.published_mb_per_s - 1,
-            )
-            for p in held
-            for made in [outcome(p.cluster, p.transfer)]
-        ]
+        paper = [paper_row(point, outcome(point.cluster, point.transfer)) for point in held]
     document = Simulation(
         schema="ferry.simulation/1",
         ferry_version=__version__,
@@ -128,29 +108,18 @@ def make_document(cluster: Cluster, quick: bool, started: str) -> Simulation:
         command=["ferry", *sys.argv[1:]],
         started=started,
         finished=results.now().isoformat(timespec="seconds"),
-        environment=SimulationEnvironment(None, {"ferry": __version__, "git_revision": results.git_revision()}),
-        settings=SimulationSettings(quick, msgspec.convert(to_json(cluster), SimulatedCluster)),
+        environment=simulation.SimulationEnvironment(
+            None, {"ferry": __version__, "git_revision": results.git_revision()}
+        ),
+        settings=simulation.SimulationSettings(quick, msgspec.convert(asdict(cluster), simulation.SimulatedCluster)),
         notes=_notes(cluster, rows),
         rows=rows,
-        best=BestOfBoth(find_best(rows, "write"), find_best(rows, "read")),
+        best=simulation.BestOfBoth(find_best(rows, "write"), find_best(rows, "read")),
         paper=paper,
         conclusions=[],
     )
     document.conclusions = conclude(document)
     return document
-
-
-def _facts(group: str, cluster: Cluster, transfer: SimulatedTransfer, outcome: SimulationOutcome) -> dict[str, Any]:
-    """Returns what every row of a simulated transfer has."""
-    facts = dataclasses.asdict(outcome)
-    del facts["bytes_moved"]
-    return {
-        **{"group": group, "bandwidth_mb_per_s": outcome.bandwidth_mb_per_s, **facts},
-        **dataclasses.asdict(transfer),
-        "ranks": cluster.job.ranks,
-        "servers": cluster.servers.count,
-        "bytes_per_rank": cluster.job.bytes_per_rank,
-    }
 
 
 def writer_counts(cluster: Cluster, quick: bool) -> list[int]:
@@ -165,7 +134,7 @@ def writer_counts(cluster: Cluster, quick: bool) -> list[int]:
     return [*few, *(n for n in many if n < ranks), ranks]
 
 
-def find_best(rows: Sequence[SimulatedRow], operation: Operation) -> Best:
+def find_best(rows: Sequence[SimulatedRow], operation: Operation) -> simulation.Best:
     """Returns the best number of writers, and those that are within 5 % of it on both sides."""
     of = _rows_of(rows, "by writers", operation)
     best = max(range(len(of)), key=lambda n: of[n].bandwidth_mb_per_s)
@@ -175,21 +144,15 @@ def find_best(rows: Sequence[SimulatedRow], operation: Operation) -> Best:
         low -= 1
     while high + 1 < len(of) and of[high + 1].bandwidth_mb_per_s >= least:
         high += 1
-    return Best(of[best].writers, of[best].bandwidth_mb_per_s, of[low].writers, of[high].writers)
+    return simulation.Best(of[best].writers, of[best].bandwidth_mb_per_s, of[low].writers, of[high].writers)
 
 
 def _powers(most: int, base: int) -> list[int]:
     """Returns 1, base, base² and so on, and ``most``."""
-    counts = []
-    count = 1
-    while count < most:
-        counts.append(count)
-        count *= base
-    return [*counts, most]
-
-
-def _of_ranks(cluster: Cluster, ranks: int) -> Cluster:
-    return dataclasses.replace(cluster, job=dataclasses.replace(cluster.job, ranks=ranks))
+    counts = [1]
+    while counts[-1] < most:
+        counts.append(counts[-1] * base)
+    return [*counts[:-1], most]
 
 
 def _notes(cluster: Cluster, rows: Sequence[SimulatedRow]) -> list[str]:
@@ -318,16 +281,12 @@ def _rows_of(rows: Sequence[SimulatedRow], group: str, operation: str) -> list[S
 
 
 def _sweep_table(document: Simulation, group: str) -> Table:
-    written, read = (_rows_of(document.rows, group, operation) for operation in _OPERATIONS)
-
     def cells(row: SimulatedRow) -> list[str]:
         return [f"{row.bandwidth_mb_per_s / 1000:.2f}", f"{row.opens_s:.2f} s", _percent(row.servers_busy_share)]
 
-    return Table(
-        "",
-        ["writers", "write GB/s", "opens", "servers busy", "read GB/s", "opens", "servers busy"],
-        [[str(one.writers), *cells(one), *cells(other)] for one, other in zip(written, read, strict=True)],
-    )
+    written, read = (_rows_of(document.rows, group, operation) for operation in _OPERATIONS)
+    lines = [[str(one.writers), *cells(one), *cells(other)] for one, other in zip(written, read, strict=True)]
+    return Table("", ["writers", "write GB/s", "opens", "servers busy", "read GB/s", "opens", "servers busy"], lines)
 
 
 def _curves(document: Simulation, group: str, x_label: str) -> Curves:
@@ -350,43 +309,28 @@ def _ticks(counts: Sequence[int]) -> list[float]:
     return [*chosen, counts[-1]] if counts[-1] > counts[0] else chosen
 
 
-_PANELS: tuple[tuple[str, Callable[[PaperRow], bool]], ...] = (
-    ("calibrated", lambda row: row.calibrated),
-    ("held out, many writers", lambda row: not row.calibrated and row.writers > 1),
-    ("held out, one writer", lambda row: not row.calibrated and row.writers == 1),
-)
-
-
 def _paper_section(document: Simulation) -> Section:
-    cited = published.CITED["004"]
-    panels = [BarPanel(title, [_bar(row) for row in document.paper if belongs(row)]) for title, belongs in _PANELS]
+    parts: dict[str, list[Bar]] = {"calibrated": [], "held out, many writers": [], "held out, one writer": []}
+    for row in document.paper:
+        held_out = "held out, many writers" if row.writers > 1 else "held out, one writer"
+        parts["calibrated" if row.calibrated else held_out].append(_bar(row))
     figure = Figure(
         "paper",
-        Bars(panels, columns=1, common_scale=False, label_width=150.0),
+        Bars(list(starmap(BarPanel, parts.items())), columns=1, common_scale=False, label_width=150.0),
         "Bars of the model's bandwidth for each published number, a diamond at the published one; "
         "the table below has the numbers.",
         "Bars are the model, diamonds what the paper published. The upper four gave four "
         "parameters; the others are predictions. Each part has a scale of its own.",
     )
-    lines = [
-        [
-            *(row.where, row.operation, str(row.writers)),
-            *(_rate(row.published_mb_per_s), _rate(row.bandwidth_mb_per_s)),
-            f"{round(row.deviation * 100):+d} %",
-            "calibrated" if row.calibrated else "held out",
-        ]
-        for row in document.paper
-    ]
-    heads = ["row", "", "writers", "published", "model", "deviation", ""]
     return Section(
-        f"Compared with {cited}",
+        f"Compared with {published.CITED['004']}",
         [
             _trust_sentence(document),
             "The paper says of the runs with 8640 and 960 writers that others used the machine, too; "
             "the XT4 is another machine, of which only the number of servers is put in here.",
         ],
         figure,
-        tables=[Table(f"{cited} beside the model of its XT3", heads, lines, left=2)],
+        tables=[paper_table(" beside the model of its XT3", document.paper, _rate)],
     )
 
 
@@ -394,16 +338,9 @@ def _bar(row: PaperRow) -> Bar:
     value, said = row.bandwidth_mb_per_s, row.published_mb_per_s
     system, what = row.where.split(", ")[:2]
     label = f"{system}, {what}" if row.writers == 1 else f"{system} {what}: {row.writers}"
-    return Bar(
-        row.operation,
-        label.replace("one writer, stripe", "1, stripe"),
-        [value],
-        value,
-        value,
-        text=f"{round(row.deviation * 100):+d} %",
-        tip=f"{row.where}, {row.writers} writers: model {_rate(value)}, published {_rate(said)}",
-        published=said,
-    )
+    label = label.replace("one writer, stripe", "1, stripe")
+    tip = f"{row.where}, {row.writers} writers: model {_rate(value)}, published {_rate(said)}"
+    return Bar(row.operation, label, [value], value, value, f"{round(row.deviation * 100):+d} %", tip, said)
 
 
 def _parameters_section(document: Simulation) -> Section:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from ferry.sizes import KIB, MIB
 from ferry_lab.render.mpi_tables import split_ratio
+from ferry_lab.results.records import Document
 from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.remote_files import Place
 from ferry_lab.studies import writers
 from ferry_lab.studies.writers import BEST, SUBSET, Writers, best_row, points_of
 from ferry_lab.studies.writers_cells import FILES, OPERATIONS, rows_of, writers_cells
-from ferry_lab.studies.writers_predicted import check_paper, predictions
+from ferry_lab.studies.writers_model import check_paper, predictions
 from documents import check_both
 from made_up import report_files, shown
 from mpi import made_up_document, made_up_rows, needs_mpi, run_small
@@ -29,6 +31,10 @@ def cells() -> list[RanksCell]:
         for operation in OPERATIONS
         for cell in writers_cells(place, kind, operation, 8, MIB, COUNTS)
     ]
+
+
+def document_of(time_ms: Callable[[RanksCell], float]) -> Document:
+    return made_up_document(Writers(), made_up_rows(cells(), time_ms), SETTINGS)
 
 
 def sweet_spot(cell: RanksCell) -> float:
@@ -53,9 +59,8 @@ def test_all_ranks_and_every_subset_are_measured() -> None:
 
 
 def test_the_sweet_spot_and_who_loses() -> None:
-    rows = made_up_rows(cells(), sweet_spot)
-    document = made_up_document(Writers(), rows, SETTINGS)
-    assert best_row(rows_of(rows, "write", "shared")).id == "write/shared/aggregate/2"
+    document = document_of(sweet_spot)
+    assert best_row(rows_of(document.rows, "write", "shared")).id == "write/shared/aggregate/2"
     points = points_of(document, BEST, "write", "shared")
     assert len(points) == 6 and {point.finding for point in points} == {"slower"}
     beside_all = {point.row: point.finding for point in points_of(document, SUBSET, "write", "shared")}
@@ -85,8 +90,7 @@ def test_noise_is_no_difference() -> None:
 
 
 def test_one_writer_that_is_fastest_is_one() -> None:
-    rows = made_up_rows(cells(), lambda cell: 10.0 if cell.writers == 1 else 40.0)
-    document = made_up_document(Writers(), rows, SETTINGS)
+    document = document_of(lambda cell: 10.0 if cell.writers == 1 else 40.0)
     assert "beside the fastest (1 writer, aggregated: 800 MiB/s): " in document.conclusions[0]
     # The other subset of one is as fast.
     assert Writers().answer(document).first_lines()[0] == (
@@ -96,8 +100,7 @@ def test_one_writer_that_is_fastest_is_one() -> None:
 
 
 def test_the_page_and_the_tables_say_what_the_rows_say() -> None:
-    study = Writers()
-    document = made_up_document(study, made_up_rows(cells(), sweet_spot), SETTINGS)
+    study, document = Writers(), document_of(sweet_spot)
     text = shown(study, document)
     assert "Where the time goes" in text and "Fahey (2007), beside the model" in text and "oversubscribed" in text
     tables = text[text.index("Study writers on ") :]
