@@ -257,21 +257,15 @@ def points_of(document: Document, question: str, operation: str, way: str, /, **
 def setting_findings(document: Document, operation: str) -> Findings:
     """Returns what the optimisations are worth, together and alone."""
     labels = {"all": LABELS["all"], **{way: f"{label} alone" for way, label in SWITCHES.items()}}
-    found = [
-        Finding(label, LABELS["off"], points_of(document, SETTING, operation, way), FILE)
-        for way, label in labels.items()
-    ]
-    return Findings(NAMES[operation], found)
+    points = {label: points_of(document, SETTING, operation, way) for way, label in labels.items()}
+    return Findings(NAMES[operation], [Finding(label, LABELS["off"], those, FILE) for label, those in points.items()])
 
 
 def kernel_findings(document: Document, operation: str) -> Findings:
     """Returns how the cache compares with the kernel's file systems in memory."""
-    found = [
-        Finding(
-            "the cache, all on,", f"the kernel's {kind}", points_of(document, KERNEL, operation, "all", way=kind), FILE
-        )
-        for kind in document.settings["kernel"]
-    ]
+    subject, kinds = "the cache, all on,", document.settings["kernel"]
+    points = {kind: points_of(document, KERNEL, operation, "all", way=kind) for kind in kinds}
+    found = [Finding(subject, f"the kernel's {kind}", those, FILE) for kind, those in points.items()]
     return Findings(NAMES[operation], found)
 
 

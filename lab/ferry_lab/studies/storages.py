@@ -170,9 +170,8 @@ def _make_files(place: StoragePlace, sizes: Sequence[int], threads: int) -> None
 
 def _runtime(threads: int) -> RuntimeSettings:
     """All CPUs are the threads': plain calls need no server."""
-    cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
-    last = cpus.split(",")[-1]
-    return RuntimeSettings(device_threads=threads, device_cpus=cpus, server_cpus=last)
+    cpus = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))]
+    return RuntimeSettings(device_threads=threads, device_cpus=",".join(cpus), server_cpus=cpus[-1])
 
 
 def _room_bytes(sizes: Sequence[int], threads: Sequence[int]) -> int:
@@ -186,10 +185,10 @@ def _takes_direct_io(storage: Storage, notes: list[str]) -> bool:
     if storage.in_memory:
         notes.append(f"{storage.label} lies in memory: there is no disk below whose limit to show")
         return False
-    answer = read_info(str(storage.folder))["path"]["direct_io"]
-    if not answer["possible"]:
+    possible: bool = read_info(str(storage.folder))["path"]["direct_io"]["possible"]
+    if not possible:
         notes.append(f"{storage.label} refuses direct I/O: what its disk itself gives is not shown")
-    return bool(answer["possible"])
+    return possible
 
 
 # ---- tests ---------------------------------------------------------------------------------------
@@ -356,8 +355,7 @@ def _meaning(storage: Json) -> str:
         return str(storage["reached"])
     if storage["steps"]:
         return f"made for the study: {'; '.join(storage['steps'])}"
-    medium = storage["medium"]
-    return "found here" if medium is None else f"found here, on the disk {medium}"
+    return f"found here, on the disk {storage['medium']}" if storage["medium"] else "found here"
 
 
 # ---- Table 1 -------------------------------------------------------------------------------------
@@ -428,11 +426,10 @@ def summary_table(document: Document) -> Table:
 
 def _scaling(points: Sequence[Comparison]) -> str:
     """Says what more threads bring: the largest gain that was measured."""
-    if faster := [point for point in points if point.finding == "faster"]:
-        best = max(faster, key=lambda point: point.ratio_median)
-        return f"{best.ratio_median:.2f}× with {best.threads}"
-    slower = points and all(point.finding == "slower" for point in points)
-    return "slower with any" if slower else "none measured"
+    if faster := [(point.ratio_median, point.threads) for point in points if point.finding == "faster"]:
+        ratio, threads = max(faster, key=lambda one: one[0])
+        return f"{ratio:.2f}× with {threads}"
+    return "slower with any" if {point.finding for point in points} == {"slower"} else "none measured"
 
 
 # ---- by threads, by size -------------------------------------------------------------------------

@@ -186,11 +186,7 @@ def finding_of(document: Document, axis: str, writers: int) -> Finding:
 def _best(document: Document, writers: int) -> str:
     """Names the best point, if it is better than the default by more than noise."""
     points = where(document.comparisons, writers=writers)
-    better = [
-        (point.ratio_median, str(point.axes["varied"]), int(point.axes["value"]))
-        for point in points
-        if point.finding == "faster"
-    ]
+    better = [(p.ratio_median, p.axes["varied"], p.axes["value"]) for p in points if p.finding == "faster"]
     worse = sum(point.finding == "slower" for point in points)
     who = count_of(writers, "writer")
     slower = f"{worse} point{'s are' if worse != 1 else ' is'} slower"
