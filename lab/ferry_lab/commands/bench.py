@@ -1,21 +1,210 @@
-"""``ferry bench``."""
+"""``ferry bench``: its flags, named after IOR's, and which of them go together."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ferry import flags
-from ferry_lab.commands import bench_flags
+from ferry import sizes
+from ferry.flags import JSON, OVERWRITE, PATH_TYPE, CountType, SizeType
+from ferry.uris import is_uri
+from ferry_lab.run.plan import DEVICES, INTERFACES, PLACEMENTS, RuntimeSettings
+
+if TYPE_CHECKING:
+    from ferry_lab.run.bench import BenchOptions
+
+_THREADS = CountType(1, 4096)
+# Interfaces with several calls in flight per thread, and the maximum.
+_QUEUE_DEPTH_MAX = {"ferry": 63, "uring": 1024}
+# What the runtime is asked for.
+_RUNTIME = (
+    *("device", "server_threads", "device_cpus", "server_cpus", "engine"),
+    *("service_threads", "cache_bytes", "page_bytes"),
+)
+# What the device's page cache is asked for: option and flag.
+_CACHE_FLAGS = {
+    "cache_bytes": "--cache-size",
+    "page_bytes": "--page-size",
+    "service_threads": "--service-threads",
+    "warm": "--warm",
+}
+_SECTOR_BYTES = 512  # the smallest unit of direct I/O that any disk has
+
+# IOR's interfaces that `-a` lacks, and what to use instead.
+_IOR_RANKS = "that interface is for MPI ranks, which ferry study interfaces measures"
+_IOR_INTERFACES = {
+    "AIO": "-a uring keeps several calls in flight",
+    "CEPHFS": "-a ferry reaches CephFS by a URI, ceph:/file",
+    "HDF5": _IOR_RANKS,
+    "MPIIO": _IOR_RANKS,
+    "NCMPI": _IOR_RANKS,
+}
+
+_NO_COLLECTIVE = "ferry study interfaces and ferry study writers measure collective transfers"
+# IOR's options that are missing here, and what to use instead.
+_IOR_OPTIONS = {
+    "-A": "--json FILE takes results by a name of yours",
+    "-B": "--direct does that",
+    "-c": _NO_COLLECTIVE,
+    "-d": "repeats follow each other without a pause: leave it out",
+    "-E": "--overwrite writes into a file that exists",
+    "-f": "give the flags on the command line, one run of ferry bench for each test",
+    "-G": "contents differ by themselves from repeat to repeat: leave it out",
+    "-H": _NO_COLLECTIVE,
+    "-I": "-F gives each thread a file of its own",
+    "-j": "the line under the table has the smallest and the largest of the repeats",
+    "-J": "buffers are aligned to pages: leave it out",
+    "-K": "-k keeps the file; after an error none is kept",
+    "-l": "contents differ in every block: leave it out",
+    "-m": "each repeat writes the file anew: leave it out",
+    "-M": "--cold reads from the storage, not from memory",
+    "-n": "every read is verified: leave it out",
+    "-N": "--threads says how many threads there are",
+    "-O": "--json FILE writes the results",
+    "-p": _NO_COLLECTIVE,
+    "-P": _NO_COLLECTIVE,
+    "-q": "an error ends the measurement: leave it out",
+    "-Q": "-C reads what the next thread wrote",
+    "-S": _NO_COLLECTIVE,
+    "-T": "-D ends each repeat after so many seconds",
+    "-u": "-F gives each thread a file of its own",
+    "-U": "hints are for MPI ranks: ferry study writers measures with them",
+    "-v": "--json FILE has every number",
+    "-V": _NO_COLLECTIVE,
+    "-x": "a transfer that is cut short is an error: leave it out",
+    "-X": "-Z draws anew for each repeat",
+    "-y": "-e syncs once after writing",
+    "-Y": "-e syncs once after writing",
+    "--posix.odirect": "--direct does that",
+}
 
 
-@click.command(name="bench", cls=bench_flags.BenchCommand, short_help="Measure one file, with IOR's flags and columns.")
-@bench_flags.PATH
-@flags.with_options(bench_flags.OPTIONS)
-@flags.OVERWRITE
-@flags.JSON
-def command(json_path: str | None, overwrite: bool, **given: Any) -> None:
+class InterfaceType(click.Choice[str]):
+    """An I/O interface, also in IOR's spelling."""
+
+    def __init__(self) -> None:
+        super().__init__(INTERFACES, case_sensitive=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if answer := _IOR_INTERFACES.get(str(value).upper()):
+            self.fail(f"'{value}' is not one of {', '.join(INTERFACES)}; {answer}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class BenchCommand(click.Command):
+    """A command that answers IOR's options it lacks with their replacements."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if answer := _IOR_OPTIONS.get(error.option_name):
+                raise click.UsageError(f"IOR's {error.option_name} is not here: {answer}", ctx) from None
+            raise
+
+
+_option = functools.partial(click.option, show_default=True)
+
+
+@click.command(name="bench", cls=BenchCommand, short_help="Measure one file, with IOR's flags and columns.")
+@click.argument("path", metavar="[PATH]", type=PATH_TYPE, required=False)
+@_option(
+    "-a",
+    "--interface",
+    type=InterfaceType(),
+    default="ferry",
+    help="I/O interface: Ferry's calls, pread and pwrite, mmap, or a plain io_uring loop.",
+)
+@_option("-b", "--block-size", "block_bytes", type=SizeType(), default="16m", help="Contiguous bytes per thread.")
+@_option(
+    "-t", "--transfer-size", "transfer_bytes", type=SizeType(), default="256k", help="Bytes per call; must divide -b."
+)
+@_option(
+    "-s",
+    "--segments",
+    type=CountType(1, 1 << 20),
+    default=1,
+    help="Blocks per thread; in a shared file, each segment holds one block of every thread.",
+)
+@_option("-i", "--repetitions", "repeats", type=CountType(1, 100_000), default=5, help="Number of repeats.")
+@_option("-o", "--test-file", metavar="PATH", type=PATH_TYPE, help="Another way to give PATH.")
+@_option("-w", "--write", is_flag=True, help="Write a new file.")
+@_option("-r", "--read", is_flag=True, help="Read. Without -w and -r: write, then read.")
+@_option("-F", "--file-per-thread", is_flag=True, help="One file per thread: PATH.00000000, PATH.00000001, ...")
+@_option("-C", "--reorder", is_flag=True, help="Each thread reads the next thread's data.")
+@_option(
+    "-Z", "--reorder-random", is_flag=True, help="Each thread reads a random thread's data, drawn anew for each repeat."
+)
+@_option("-z", "--random", is_flag=True, help="Offsets in random order instead of sequential.")
+@_option("-e", "--fsync", "sync", is_flag=True, help="fsync after writing, timed separately.")
+@_option("-g", "--barriers", is_flag=True, help="Threads wait for each other between open, transfers and close.")
+@_option(
+    "-D",
+    "--deadline",
+    "deadline_s",
+    type=CountType(1, 31_536_000),
+    metavar="SECONDS",
+    help="Start no transfers after this time in a repeat; finished ones count.",
+)
+@_option("-W", "--check-write", is_flag=True, help="Also read back through the same interface after each write.")
+@_option(
+    "-R",
+    "--check-read",
+    is_flag=True,
+    help="Verify every transfer while reading, inside the timing; ferry bench must have written PATH.",
+)
+@_option("-k", "--keep-file", "keep", is_flag=True, help="Keep the written file.")
+@_option(
+    "--device",
+    type=click.Choice(DEVICES),
+    default="cpu",
+    help="Where the measured program runs: on this machine's cores, or in kernels on its GPU (one warp per thread).",
+)
+@_option(
+    "--placement",
+    type=click.Choice(PLACEMENTS),
+    default="host",
+    help="Where Ferry executes calls. host: in the I/O server; compute: on the calling core, "
+    "through the device's page cache; service: on cores that serve others, through that cache; "
+    "automatic: chosen for each call.",
+)
+@_option(
+    "--cache-size",
+    "cache_bytes",
+    type=SizeType(),
+    help="Size of the device's page cache (1.25 times the file, from 64m to a quarter of the memory).",
+)
+@_option("--page-size", "page_bytes", type=SizeType(), help="Page size of that cache: a power of two, 4k to 2m (64k).")
+@_option(
+    "--service-threads",
+    type=CountType(0, 4096),
+    help="Cores reserved for placement service (0: it shares the I/O server's).",
+)
+@_option("--warm", is_flag=True, help="Fill the device's page cache before each read.")
+@_option("--threads", type=_THREADS, default=1, help="Device threads.")
+@_option(
+    "--queue-depth",
+    type=CountType(1, max(_QUEUE_DEPTH_MAX.values())),
+    default=1,
+    help="Calls in flight per thread (ferry: up to 63, uring: up to 1024).",
+)
+@_option("--server-threads", type=_THREADS, help="Threads of the I/O server.")
+@_option("--device-cpus", metavar="LIST", help="CPUs of the device, like 0-3,8.")
+@_option("--server-cpus", metavar="LIST", help="CPUs of the I/O server.")
+@_option(
+    "--engine",
+    type=click.Choice(["automatic", "io_uring", "threads"]),
+    default="automatic",
+    help="How the I/O server calls the kernel.",
+)
+@_option("--direct", is_flag=True, help="Bypass the kernel's page cache (O_DIRECT).")
+@_option("--cold", is_flag=True, help="Drop the file from the kernel's page cache before each read.")
+@OVERWRITE
+@JSON
+def command(path: str | None, test_file: str | None, **given: Any) -> None:
     """Measure PATH, with IOR's flags and columns.
 
     Writing creates PATH, a new file, and removes it afterwards; -r alone never changes PATH.
@@ -23,6 +212,133 @@ def command(json_path: str | None, overwrite: bool, **given: Any) -> None:
     bw counts from open to close, as in IOR. With -a ferry, PATH may be a URI like
     nfs://server/export/file or ceph:/file.
     """
+    if (path is None) == (test_file is None):
+        raise click.UsageError("Missing PATH" if path is None else "PATH and -o both name the file; give one")
     from ferry_lab.run import bench
 
-    bench.run(bench_flags.read_options(json_path, overwrite, given))
+    bench.run(_read_options(given, test_file if path is None else path))
+
+
+def _read_options(given: dict[str, Any], path: Any) -> BenchOptions:
+    """Returns the options. Raises UsageError for flags that exclude each other."""
+    if not given["write"] and not given["read"]:
+        given |= {"write": True, "read": True}
+    cache_flags = [flag for name, flag in _CACHE_FLAGS.items() if given[name]]
+    runtime = {name: given.pop(name) or getattr(RuntimeSettings, name) for name in _RUNTIME}
+    reorder = _reorder(given["threads"], given.pop("reorder"), given.pop("reorder_random"))
+    from ferry_lab.run.bench import BenchOptions
+
+    options = BenchOptions(
+        path=path,
+        pattern="random" if given.pop("random") else "sequential",
+        reorder=reorder,
+        runtime=RuntimeSettings(device_threads=given["threads"], **runtime),
+        json=given.pop("json_path"),
+        **given,
+    )
+    _check_sizes(options)
+    _check_device(options)
+    _check_interface(options)
+    _check_operations(options)
+    _check_cache(options, cache_flags)
+    return options
+
+
+def _reorder(threads: int, neighbour: bool, at_random: bool) -> str:
+    if neighbour and at_random:
+        raise click.UsageError("-C and -Z exclude each other")
+    if not neighbour and not at_random:
+        return "none"
+    if threads == 1:
+        raise click.UsageError(f"{'-C' if neighbour else '-Z'} needs --threads 2 or more")
+    return "neighbour" if neighbour else "random"
+
+
+def _check_sizes(options: BenchOptions) -> None:
+    if options.block_bytes % options.transfer_bytes != 0:
+        raise click.UsageError(
+            f"-b {sizes.format_size(options.block_bytes)} is no multiple of "
+            f"-t {sizes.format_size(options.transfer_bytes)}"
+        )
+    if options.transfer_bytes > 0x7FFFF000:
+        raise click.UsageError("-t must be less than 2 GiB, which is what one call can move")
+    if options.total_bytes >= sizes.LIMIT_BYTES:
+        raise click.UsageError("-b, -s and --threads together make a file that is too large")
+
+
+def _check_device(options: BenchOptions) -> None:
+    """Raises UsageError for flags that kernels on a GPU do not support."""
+    if options.runtime.device == "cpu":
+        return
+    if options.interface != "ferry":
+        raise click.UsageError(f"--device cuda is for interface ferry, not {options.interface}")
+    if options.placement == "service":
+        raise click.UsageError(
+            "--device cuda cannot measure --placement service, whose blocks a program launches "
+            "with its own; choose host, compute or automatic"
+        )
+    if options.runtime.service_threads > 0:
+        raise click.UsageError("--service-threads is for --device cpu")
+    if options.runtime.device_cpus:
+        raise click.UsageError("--device-cpus is for --device cpu; a GPU has none")
+
+
+def _check_interface(options: BenchOptions) -> None:
+    depth_max = _QUEUE_DEPTH_MAX.get(options.interface, 1)
+    if options.queue_depth > depth_max:
+        raise click.UsageError(
+            f"--queue-depth is for interfaces ferry and uring, not {options.interface}"
+            if depth_max == 1
+            else f"--queue-depth of interface {options.interface} is at most {depth_max}"
+        )
+    if is_uri(options.path) and options.interface != "ferry":
+        raise click.UsageError(
+            f"-a {options.interface} reaches files of mounted file systems only; "
+            "a URI is reached by -a ferry, in any placement"
+        )
+    if is_uri(options.path) and options.direct:
+        raise click.UsageError("--direct is for mounted file systems; no kernel's page cache holds a file of a URI")
+    if options.direct and options.interface == "mmap":
+        raise click.UsageError("--direct is not for interface mmap")
+    if options.direct and options.transfer_bytes % _SECTOR_BYTES != 0:
+        raise click.UsageError(
+            f"--direct moves whole sectors: -t {sizes.format_size(options.transfer_bytes)} is no "
+            f"multiple of {_SECTOR_BYTES} bytes"
+        )
+
+
+def _check_operations(options: BenchOptions) -> None:
+    of_reads = {
+        "--cold": options.cold,
+        "--warm": options.warm,
+        "-R": options.check_read,
+        "-C": options.reorder == "neighbour",
+        "-Z": options.reorder == "random",
+    }
+    of_writes = {"-e": options.sync, "-k": options.keep, "-W": options.check_write}
+    for flag, given in of_reads.items():
+        if given and not options.read:
+            raise click.UsageError(f"{flag} is for reads; add -r")
+    for flag, given in of_writes.items():
+        if given and not options.write:
+            raise click.UsageError(f"{flag} is for writes; add -w")
+
+
+def _check_cache(options: BenchOptions, given: Sequence[str]) -> None:
+    """Raises UsageError for impossible settings of the device's page cache; ``given``: its flags."""
+    if options.interface != "ferry" and options.placement != "host":
+        raise click.UsageError(f"--placement is for interface ferry, not {options.interface}")
+    if given and options.placement == "host":
+        also = "" if given[0] == "--service-threads" else "compute, "
+        raise click.UsageError(f"{given[0]} needs --placement {also}service or automatic")
+    if options.runtime.service_threads > 0 and options.placement == "compute":
+        raise click.UsageError("--service-threads needs --placement service or automatic")
+    page_bytes, cache_bytes = options.runtime.page_bytes, options.runtime.cache_bytes
+    if page_bytes & (page_bytes - 1) or not 4 * sizes.KIB <= page_bytes <= 2 * sizes.MIB:
+        raise click.UsageError(f"--page-size {sizes.format_size(page_bytes)} is no power of two from 4 KiB to 2 MiB")
+    if 0 < cache_bytes < page_bytes:
+        raise click.UsageError(
+            f"--cache-size {sizes.format_size(cache_bytes)} is less than a page of {sizes.format_size(page_bytes)}"
+        )
+    if options.warm and options.cold:
+        raise click.UsageError("--warm and --cold exclude each other: filling the device's cache fills the host's, too")

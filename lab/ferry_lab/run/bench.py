@@ -17,7 +17,7 @@ from ferry import file_systems, output_files, terminal
 from ferry.errors import FerryError
 from ferry.files import check_new_file, check_readable_file, signals_ignored
 from ferry.native import MeasuringError
-from ferry.sizes import KIB, MIB, format_size
+from ferry.sizes import KIB, format_size
 from ferry.uris import is_uri, shown, with_suffix
 from ferry_lab.results import results
 from ferry_lab.results.records import Latencies, MeasuredRow, Repeat, RuntimeInForce
@@ -124,20 +124,18 @@ def run(options: BenchOptions) -> None:
 
 
 def _check_path(options: BenchOptions) -> None:
-    size_bytes = options.total_bytes // len(options.files)
-    if options.write:
-        for path in options.files:
-            if is_uri(path):  # whose storage does not report its free space
-                remote_files.check_new_file(path, options.overwrite)
-            else:
-                # All of them must fit, so check each against the total.
-                check_new_file(path, options.total_bytes, options.overwrite)
-        return
     for path in options.files:
-        _check_size(options, path, size_bytes)
+        if not options.write:
+            _check_size(options, path)
+        elif is_uri(path):  # whose storage does not report its free space
+            remote_files.check_new_file(path, options.overwrite)
+        else:
+            # All of them must fit, so check each against the total.
+            check_new_file(path, options.total_bytes, options.overwrite)
 
 
-def _check_size(options: BenchOptions, path: str, needed_bytes: int) -> None:
+def _check_size(options: BenchOptions, path: str) -> None:
+    needed_bytes = options.total_bytes // len(options.files)
     check = remote_files.check_readable_file if is_uri(path) else check_readable_file
     size_bytes = check(path)
     if size_bytes >= needed_bytes:
@@ -231,9 +229,8 @@ def _notes(rows: Sequence[MeasuredRow]) -> list[str]:
 
 
 def _state_notes(row: MeasuredRow) -> list[str]:
-    remote = is_uri(row.path)
     texts = {"unverified": "unverified, because the state of the page cache was not proven for every repeat"}
-    if remote:
+    if is_uri(row.path):
         texts = {
             "client-cold": "client-cold: every byte came from the server, possibly from its caches, "
             "which cannot be dropped from here",
@@ -246,28 +243,20 @@ def _state_notes(row: MeasuredRow) -> list[str]:
     return [f"{row.operation}: {text}"] if text else []
 
 
+# The options that the document repeats, in its order.
+_SETTINGS = (
+    *("interface", "placement", "block_bytes", "transfer_bytes", "repeats", "threads", "queue_depth", "segments"),
+    *("file_per_thread", "reorder", "barriers", "deadline_s", "pattern", "check_write", "check_read", "sync"),
+    *("direct", "cold", "warm"),
+)
+
+
 def _settings(options: BenchOptions) -> Json:
     return {
         "device": options.runtime.device,
-        "interface": options.interface,
+        **{name: getattr(options, name) for name in _SETTINGS},
         "placement": options.placement if options.interface == "ferry" else None,
-        "block_bytes": options.block_bytes,
-        "transfer_bytes": options.transfer_bytes,
-        "repeats": options.repeats,
-        "threads": options.threads,
-        "queue_depth": options.queue_depth,
-        "segments": options.segments,
-        "file_per_thread": options.file_per_thread,
-        "reorder": options.reorder,
-        "barriers": options.barriers,
-        "deadline_s": options.deadline_s,
-        "pattern": options.pattern,
-        "check_write": options.check_write,
-        "check_read": options.check_read,
         "sync": "fsync" if options.sync else "none",
-        "direct": options.direct,
-        "cold": options.cold,
-        "warm": options.warm,
     }
 
 
@@ -360,7 +349,7 @@ def _ior_line(row: MeasuredRow, sample: Repeat, synced: bool) -> list[str]:
     in_flight = row.threads * row.queue_depth
     line = [
         row.operation,
-        f"{sample.bytes / MIB / total_s:.2f}",
+        f"{results.bandwidth_mib_per_s(sample.bytes, sample.elapsed_ns):.2f}",
         f"{sample.operations / io_s:.0f}",
         f"{io_s * in_flight / sample.operations:.6f}",
         f"{row.total_bytes / row.threads / row.segments / KIB:.0f}",
@@ -377,10 +366,9 @@ def _ior_line(row: MeasuredRow, sample: Repeat, synced: bool) -> list[str]:
 
 
 def _summary(row: MeasuredRow) -> str:
-    total = [s.bytes / MIB / (s.elapsed_ns * 1e-9) for s in row.repeats]
+    total = [results.bandwidth_mib_per_s(s.bytes, s.elapsed_ns) for s in row.repeats]
     state = f", {row.cache_state}" if row.cache_state else ""
-    if row.device_cache_state:
-        state += f", device cache {row.device_cache_state}"
+    state += f", device cache {row.device_cache_state}" if row.device_cache_state else ""
     verified = "contents verified" if row.verified else "contents NOT verified"
     return (
         f"{row.operation}: median {np.median(total):.2f} MiB/s ({min(total):.2f} to "

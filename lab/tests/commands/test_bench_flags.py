@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 from documents import SCHEMA, validated
-from ferry_lab.commands import bench_flags
+from ferry_lab.commands import bench
 from ferry_lab.run.plan import INTERFACES
 from support import Command, cell, run_bench
 
@@ -270,19 +270,11 @@ def test_options_of_ior_are_answered_by_what_takes_their_place(command: Command,
     assert done.stderr.count("\n") == 1
 
 
-def test_every_letter_of_ior_is_an_option_or_answered(command: Command) -> None:
+def test_every_letter_of_ior_is_an_option_or_answered() -> None:
     letters = "aAbBcCdDeEfFgGHiIjJkKlmMnNoOpPqQrRsStTuUvVwWxXyYzZ"
-    known = {name for option in bench_flags.OPTIONS for name in _names_of(option)}
-    assert {f"-{letter}" for letter in letters} <= known | bench_flags._IOR_OPTIONS.keys()
-    assert not known & bench_flags._IOR_OPTIONS.keys()
-
-
-def _names_of(option: Any) -> list[str]:
-    @option
-    def function() -> None:
-        """Takes the option."""
-
-    return list(function.__click_params__[0].opts)  # type: ignore[attr-defined]
+    known = {name for option in bench.command.params for name in option.opts}
+    assert {f"-{letter}" for letter in letters} <= known | bench._IOR_OPTIONS.keys()
+    assert not known & bench._IOR_OPTIONS.keys()
 
 
 def test_interfaces_may_be_spelt_as_in_ior(command: Command, tmp_path: Path) -> None:
