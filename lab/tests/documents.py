@@ -12,6 +12,7 @@ import pytest
 from ferry import output_files
 from ferry_lab.results.records import Document, read_document
 from ferry_lab.results.schema import make_schema
+from support import Command
 
 SCHEMA = make_schema()
 jsonschema.Draft202012Validator.check_schema(SCHEMA)
@@ -23,6 +24,14 @@ def validated(path: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(path.read_text(), parse_constant=pytest.fail)
     VALIDATOR.validate(document)
     return document
+
+
+def measured(command: Command, *arguments: object, **options: Any) -> tuple[dict[str, Any], str]:
+    """Runs what writes a document, in silence; returns that, and what it printed."""
+    path = command.scratch.parent / "r.json"
+    done = command.run(*arguments, "--json", path, **options)
+    assert (done.returncode, done.stderr) == (0, "")
+    return validated(path), done.stdout
 
 
 def check_both(document: Document) -> None:

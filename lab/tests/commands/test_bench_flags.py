@@ -7,30 +7,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-from documents import SCHEMA, validated
+from documents import SCHEMA, measured
+from ferry.sizes import KIB
 from ferry_lab.commands import bench
 from ferry_lab.run.plan import INTERFACES
+from measured import corrupt, measure, of_type
 from support import Command, cell, run_bench
-
-KIB = 1 << 10
-
-
-def samples(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [line for line in lines if line["type"] == "sample"]
-
-
-def measure(cells: list[dict[str, Any]], **plan: Any) -> list[dict[str, Any]]:
-    """The samples of cells that must succeed."""
-    status, lines = run_bench({"cells": cells, **plan})
-    assert [line for line in lines if line["type"] == "error"] == []
-    assert status == 0
-    return samples(lines)
-
-
-def corrupt(path: Path, at: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[at] ^= 1
-    path.write_bytes(content)
 
 
 # ---- which bytes belong to whom ------------------------------------------------------------------
@@ -125,25 +107,21 @@ def test_a_deadline_ends_a_read(tmp_path: Path, way: dict[str, Any]) -> None:
 )
 def test_a_corrupted_file_is_caught_by_name_and_byte(command: Command, scratch: Path, interface: str, at: int) -> None:
     flags = ["-a", interface, "-b", "1m", "-t", "64k", "-i", "1"]
-    assert command.run("bench", "-w", "-k", *flags, "file").returncode == 0
-    assert command.run("bench", "-r", "-R", *flags, "file").returncode == 0
+    command.succeeds("bench", "-w", "-k", *flags, "file")
+    command.succeeds("bench", "-r", "-R", *flags, "file")
     corrupt(scratch / "file", at)
-    done = command.run("bench", "-r", "-R", *flags, "file")
-    assert done.returncode == 1
-    assert f"wrong at byte {at}, by way of {interface}" in done.stderr
-    assert done.stderr.count("\n") == 1
+    command.fails("bench", "-r", "-R", *flags, "file", says=f"wrong at byte {at}, by way of {interface}")
     # Unknowable without -R: the file is what pread returns.
-    assert command.run("bench", "-r", *flags, "file").returncode == 0
+    command.succeeds("bench", "-r", *flags, "file")
 
 
 def test_a_file_that_ferry_did_not_write_cannot_be_checked(command: Command, scratch: Path) -> None:
     (scratch / "file").write_bytes(bytes(1 << 20))
-    done = command.run("bench", "-r", "-R", "-b", "1m", "-i", "1", "file")
-    assert done.returncode == 1
-    assert done.stderr.endswith(
+    why = (
         " does not hold the pattern that ferry bench writes; make one with ferry bench -w -k, or "
         "read this one without -R\n"
     )
+    command.fails("bench", "-r", "-R", "-b", "1m", "-i", "1", "file", says=why)
 
 
 @pytest.mark.parametrize("way", [{}, {"queue_depth": 8}, {"placement": "compute"}], ids=str)
@@ -154,7 +132,7 @@ def test_a_byte_that_changes_between_repeats_is_caught(data: Path, way: dict[str
     other = cell(data, id="b", operation="write", total_bytes=2 << 20, overwrite=True, seed=9, keep=True)
     status, lines = run_bench({"cells": [first, other], "repeats": 2})
     assert status == 1
-    assert [line["cell"] for line in samples(lines)] == ["a", "b", "b"]
+    assert [line["cell"] for line in of_type(lines, "sample")] == ["a", "b", "b"]
     assert lines[-1]["cell"] == "a"
     assert "wrong at byte 0" in lines[-1]["message"]
 
@@ -164,29 +142,23 @@ def test_a_byte_that_changes_between_repeats_is_caught(data: Path, way: dict[str
 
 def test_all_flags_together(command: Command, scratch: Path) -> None:
     flags = "-a posix -b 64k -t 4k -s 2 -i 2 -F -Z -z -e -g -k -W -R -D 100 --threads 2".split()
-    done = command.run("bench", *flags, "-o", "file", "--json", "../r.json")
-    assert done.stderr == ""
-    assert done.returncode == 0
+    document, shown = measured(command, "bench", *flags, "-o", "file")
     assert sorted(p.name for p in scratch.iterdir()) == ["file.00000000", "file.00000001"]
-    lines = [line.split() for line in done.stdout.splitlines()]
+    lines = [line.split() for line in shown.splitlines()]
     table = [line for line in lines if line and line[0] in ("write", "read")]
     assert len(table) == 4
     assert all(row[4:6] == ["64", "4.00"] for row in table)
-    document = validated(scratch.parent / "r.json")
     write, read = document["rows"]
     assert (write["reorder"], read["reorder"]) == ("none", "random")
     for row in (write, read):
         assert (row["segments"], row["file_per_thread"], row["barriers"]) == (2, True, True)
         assert (row["deadline_ms"], row["check"], row["total_bytes"]) == (100_000, True, 256 * KIB)
-    again = command.run("bench", *flags, "-o", "file")
-    assert again.returncode == 1
-    assert "file.00000000 exists; --overwrite" in again.stderr
+    command.fails("bench", *flags, "-o", "file", says="file.00000000 exists; --overwrite")
 
 
 @pytest.mark.parametrize("flags", [["-F"], ["-F", "-s", "3"], ["-Z"], ["-C", "-g"]], ids=" ".join)
 def test_nothing_is_left_behind(command: Command, scratch: Path, flags: list[str]) -> None:
-    done = command.run("bench", *flags, "--threads", "3", "-b", "64k", "-t", "16k", "-i", "2", "f")
-    assert done.returncode == 0
+    command.succeeds("bench", *flags, "--threads", "3", "-b", "64k", "-t", "16k", "-i", "2", "f")
     assert list(scratch.iterdir()) == []
 
 
@@ -235,11 +207,8 @@ def test_a_sparse_file_is_not_called_cold(tmp_path: Path) -> None:
     assert sample["cache_state"] == "unverified"
 
 
-def test_the_schema_refuses_rows_without_counters(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
-    done = command.run("bench", "-b", "64k", "-t", "64k", "-i", "1", "--json", path, "file")
-    assert done.returncode == 0
-    document = validated(path)
+def test_the_schema_refuses_rows_without_counters(command: Command) -> None:
+    document, _ = measured(command, "bench", "-b", "64k", "-t", "64k", "-i", "1", "file")
     for name in ("storage", "server", "deadline_reached"):
         sample = dict(document["rows"][0]["repeats"][0])
         del sample[name]
@@ -264,10 +233,7 @@ def test_the_schema_refuses_rows_without_counters(command: Command, tmp_path: Pa
     ],
 )
 def test_options_of_ior_are_answered_by_what_takes_their_place(command: Command, flags: list[str], answer: str) -> None:
-    done = command.run("bench", *flags, "file")
-    assert done.returncode == 2
-    assert answer in done.stderr
-    assert done.stderr.count("\n") == 1
+    command.fails("bench", *flags, "file", says=answer, status=2)
 
 
 def test_every_letter_of_ior_is_an_option_or_answered() -> None:
@@ -277,21 +243,18 @@ def test_every_letter_of_ior_is_an_option_or_answered() -> None:
     assert not known & bench._IOR_OPTIONS.keys()
 
 
-def test_interfaces_may_be_spelt_as_in_ior(command: Command, tmp_path: Path) -> None:
-    flags = ["-a", "POSIX", "-b", "64k", "-t", "64k", "-i", "1", "--json", tmp_path / "r.json"]
-    done = command.run("bench", *flags, "file")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert ", interface posix\n" in done.stdout
-    assert validated(tmp_path / "r.json")["settings"]["interface"] == "posix"
+def test_interfaces_may_be_spelt_as_in_ior(command: Command) -> None:
+    document, shown = measured(command, "bench", "-a", "POSIX", "-b", "64k", "-t", "64k", "-i", "1", "file")
+    assert ", interface posix\n" in shown
+    assert document["settings"]["interface"] == "posix"
 
 
 @pytest.mark.parametrize("interface", ["ferry", "posix", "uring"])
 def test_direct_is_shown(command: Command, data: Path, interface: str) -> None:
     flags = ["-r", "-a", interface, "-b", "1m", "-t", "64k", "-i", "1"]
-    direct = command.run("bench", *flags, "--direct", data)
-    assert direct.returncode == 0
-    assert f", interface {interface}, direct I/O (O_DIRECT)\n" in direct.stdout
-    assert "O_DIRECT" not in command.run("bench", *flags, data).stdout
+    direct = command.succeeds("bench", *flags, "--direct", data)
+    assert f", interface {interface}, direct I/O (O_DIRECT)\n" in direct
+    assert "O_DIRECT" not in command.succeeds("bench", *flags, data)
 
 
 # Up to 64 KiB one call in 64 is timed, so these are 2, 16 and 256 timed calls.
@@ -300,12 +263,10 @@ def test_direct_is_shown(command: Command, data: Path, interface: str) -> None:
     [("512k", "4k", 2, [50]), ("2m", "128k", 16, [50, 90]), ("16m", "1k", 256, [50, 90, 99])],
 )
 def test_percentiles_of_single_calls_are_shown_as_far_as_enough_are_timed(
-    command: Command, tmp_path: Path, block: str, transfer: str, timed: int, shown: list[int]
+    command: Command, block: str, transfer: str, timed: int, shown: list[int]
 ) -> None:
-    path = tmp_path / "r.json"
-    done = command.run("bench", "-b", block, "-t", transfer, "-i", "3", "--json", path, "file")
-    assert done.returncode == 0
-    for row in validated(path)["rows"]:
+    document, text = measured(command, "bench", "-b", block, "-t", transfer, "-i", "3", "file")
+    for row in document["rows"]:
         latencies = [sample["latency_ns"] for sample in row["repeats"]]
         assert [latency["samples"] for latency in latencies] == [timed] * 3
         longest = max(latency["max"] for latency in latencies) * 1e-3
@@ -318,4 +279,4 @@ def test_percentiles_of_single_calls_are_shown_as_far_as_enough_are_timed(
             f"{row['operation']}: single calls: {''.join(percentiles)}longest {longest:.2f} µs "
             f"({3 * timed} of {of_all} calls timed)"
         )
-        assert line in done.stdout.splitlines()
+        assert line in text.splitlines()

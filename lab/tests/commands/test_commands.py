@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import pty
 import re
-import subprocess
 from pathlib import Path
 
 import jsonschema
 import pytest
-from documents import SCHEMA, validated
+from documents import SCHEMA, measured, validated
 from ferry_lab.results.records import CacheCounters
 from ferry_lab.run.bench import _COLUMNS
 from ferry_lab.run.plan import INTERFACES, PLACEMENTS
+from processes import on_terminal, run_unread
 from support import TIMEOUT_S, Command
 
 
@@ -27,11 +25,9 @@ def fingerprint(path: Path) -> tuple[str, int, int]:
 # ---- bench ---------------------------------------------------------------------------------------
 
 
-def test_the_schema_refuses_what_is_not_in_it(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
-    flags = ["--placement", "compute", "-b", "64k", "-t", "64k", "-i", "1", "--json", path]
-    assert command.run("bench", *flags, "file").returncode == 0
-    document = validated(path)
+def test_the_schema_refuses_what_is_not_in_it(command: Command) -> None:
+    flags = ["--placement", "compute", "-b", "64k", "-t", "64k", "-i", "1"]
+    document, _ = measured(command, "bench", *flags, "file")
     assert document["schema"] == "ferry.results/3"
     sample = document["rows"][1]["repeats"][0]
     for wrong in ({"hits": 1}, {**sample["cache"], "pages": 1}, {**sample["cache"], "hits": -1}):
@@ -43,15 +39,12 @@ def test_the_schema_refuses_what_is_not_in_it(command: Command, tmp_path: Path) 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_bench_of_every_placement(command: Command, scratch: Path, placement: str) -> None:
     flags = ["--placement", placement, "-b", "256k", "-t", "64k", "-i", "2", "-e"]
-    done = command.run("bench", *flags, "--json", "../r.json", "file")
-    assert done.stderr == ""
-    assert done.returncode == 0
+    document, shown = measured(command, "bench", *flags, "file")
     assert list(scratch.iterdir()) == []
     cached = placement != "host"
-    assert f"placement {placement}, " in done.stdout
-    assert ("page cache of 64 MiB in the device, pages of 64 KiB" in done.stdout) == cached
-    assert done.stdout.count("page cache per repeat: ") == (2 if cached else 0)
-    document = validated(scratch.parent / "r.json")
+    assert f"placement {placement}, " in shown
+    assert ("page cache of 64 MiB in the device, pages of 64 KiB" in shown) == cached
+    assert shown.count("page cache per repeat: ") == (2 if cached else 0)
     (settings,) = {row["placement"] for row in document["rows"]}
     assert settings == placement
     for row in document["rows"]:
@@ -62,41 +55,33 @@ def test_bench_of_every_placement(command: Command, scratch: Path, placement: st
                 assert tuple(sample["cache"]) == CacheCounters.__struct_fields__
 
 
-def test_bench_shows_the_cache_that_was_asked_for(command: Command, scratch: Path) -> None:
+def test_bench_shows_the_cache_that_was_asked_for(command: Command) -> None:
     flags = ["--cache-size", "1m", "--page-size", "4k", "--placement", "compute"]
-    done = command.run("bench", *flags, "-b", "256k", "-t", "64k", "-i", "1", "file")
-    assert done.returncode == 0
-    assert "page cache of 1 MiB in the device, pages of 4 KiB" in done.stdout
+    shown = command.succeeds("bench", *flags, "-b", "256k", "-t", "64k", "-i", "1", "file")
+    assert "page cache of 1 MiB in the device, pages of 4 KiB" in shown
     # Each of the 64 pages was a miss or read ahead.
-    read = re.search(r"read: page cache per repeat: (\d+) hits, (\d+) misses, ", done.stdout)
+    read = re.search(r"read: page cache per repeat: (\d+) hits, (\d+) misses, ", shown)
     assert read and int(read[1]) + int(read[2]) == 64
     assert int(read[2]) > 0
 
 
 def test_bench_reads_with_the_device_cache_cold_and_warm(command: Command, data: Path) -> None:
     flags = ["-r", "-b", "1m", "-t", "64k", "-i", "2", "--placement", "compute"]
-    done = command.run("bench", *flags, data)
-    assert done.returncode == 0
-    assert ", hot, device cache cold, contents verified" in done.stdout
-    done = command.run("bench", *flags, "--warm", data)
-    assert done.returncode == 0
-    assert ", hot, device cache warm, contents verified" in done.stdout
-    assert "16 hits, 0 misses, 0 fills (0 bytes)" in done.stdout
+    assert ", hot, device cache cold, contents verified" in command.succeeds("bench", *flags, data)
+    warm = command.succeeds("bench", *flags, "--warm", data)
+    assert ", hot, device cache warm, contents verified" in warm
+    assert "16 hits, 0 misses, 0 fills (0 bytes)" in warm
     # Half of it does not fit: the first data is evicted before it is read again.
-    done = command.run("bench", *flags, "--warm", "--cache-size", "512k", data)
-    assert done.returncode == 0
-    assert ", hot, device cache unverified, contents verified" in done.stdout
-    assert "note: read: unverified, because the counters of the device's page cache" in done.stdout
+    evicted = command.succeeds("bench", *flags, "--warm", "--cache-size", "512k", data)
+    assert ", hot, device cache unverified, contents verified" in evicted
+    assert "note: read: unverified, because the counters of the device's page cache" in evicted
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
 def test_bench_writes_then_reads_then_cleans_up(command: Command, scratch: Path, interface: str) -> None:
-    flags = ["-a", interface, "-b", "256k", "-t", "16k", "-i", "3", "-e", "--json", "../r.json"]
-    done = command.run("bench", *flags, "file")
-    assert done.stderr == ""
-    assert done.returncode == 0
+    document, shown = measured(command, "bench", "-a", interface, "-b", "256k", "-t", "16k", "-i", "3", "-e", "file")
     assert list(scratch.iterdir()) == []
-    lines = done.stdout.splitlines()
+    lines = shown.splitlines()
     head = next(i for i, line in enumerate(lines) if line.startswith("access"))
     assert lines[head].split() == [*_COLUMNS, "fsync(s)"]
     table = [line.split() for line in lines[head + 2 : head + 8]]
@@ -105,9 +90,7 @@ def test_bench_writes_then_reads_then_cleans_up(command: Command, scratch: Path,
         *[("read", str(i)) for i in range(3)],
     ]
     assert all(row[4:6] == ["256", "16.00"] for row in table)
-    assert done.stdout.count("contents verified") == 2
-
-    document = validated(scratch.parent / "r.json")
+    assert shown.count("contents verified") == 2
     assert [row["operation"] for row in document["rows"]] == ["write", "read"]
     for row in document["rows"]:
         assert len(row["repeats"]) == 3
@@ -120,40 +103,32 @@ def test_bench_writes_then_reads_then_cleans_up(command: Command, scratch: Path,
 def test_bench_reads_a_file_without_changing_it(command: Command, data: Path) -> None:
     data.chmod(0o444)
     before = fingerprint(data)
-    done = command.run("bench", "-r", "-b", "1m", "-t", "4k", "-z", "-i", "2", data)
-    assert done.returncode == 0
+    shown = command.succeeds("bench", "-r", "-b", "1m", "-t", "4k", "-z", "-i", "2", data)
     assert fingerprint(data) == before
-    assert ", hot, contents verified" in done.stdout
+    assert ", hot, contents verified" in shown
 
 
 def test_bench_cold_and_direct(command: Command, data: Path) -> None:
-    done = command.run("bench", "-r", "-b", "1m", "--cold", "--direct", "-i", "2", data)
-    assert done.returncode == 0
-    assert ", cold," in done.stdout or ", unverified," in done.stdout
+    shown = command.succeeds("bench", "-r", "-b", "1m", "--cold", "--direct", "-i", "2", data)
+    assert ", cold," in shown or ", unverified," in shown
 
 
 def test_bench_keeps_the_file_when_asked(command: Command, scratch: Path) -> None:
-    done = command.run("bench", "-w", "-k", "-b", "64k", "-t", "64k", "-i", "2", "file")
-    assert done.returncode == 0
+    command.succeeds("bench", "-w", "-k", "-b", "64k", "-t", "64k", "-i", "2", "file")
     assert [(p.name, p.stat().st_size) for p in scratch.iterdir()] == [("file", 65536)]
 
 
 def test_bench_never_overwrites_unasked(command: Command, data: Path) -> None:
     before = fingerprint(data)
-    done = command.run("bench", "-w", "-b", "64k", "-t", "64k", data)
-    assert done.returncode == 1
-    assert "--overwrite" in done.stderr
+    command.fails("bench", "-w", "-b", "64k", "-t", "64k", data, says="--overwrite")
     assert fingerprint(data) == before
-    done = command.run("bench", "-w", "--overwrite", "-b", "64k", "-t", "64k", data)
-    assert done.returncode == 0
+    command.succeeds("bench", "-w", "--overwrite", "-b", "64k", "-t", "64k", data)
     assert data.stat().st_size == 65536
 
 
-def test_bench_with_threads_and_depth(command: Command, scratch: Path) -> None:
+def test_bench_with_threads_and_depth(command: Command) -> None:
     flags = ["--threads", "2", "--queue-depth", "4", "--server-threads", "2", "--engine", "threads"]
-    done = command.run("bench", *flags, "-b", "64k", "-t", "4k", "-i", "1", "--json", "-", "file")
-    assert done.returncode == 0
-    document = json.loads(done.stdout)
+    document = command.json("bench", *flags, "-b", "64k", "-t", "4k", "-i", "1", "file")
     jsonschema.validate(document, SCHEMA)
     assert document["rows"][0]["total_bytes"] == 131072
     runtime = document["environment"]["runtimes"][0]
@@ -218,9 +193,7 @@ def test_the_study_ends_with_tables_conclusions_and_results(command: Command, sc
     names = ("reads", "writes", "programs-read", "programs-write")
     assert plots == {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
 
-    again = command.run(*arguments)
-    assert again.returncode == 1
-    assert "results.json" in again.stderr
+    command.fails(*arguments, says="results.json")
 
 
 @pytest.mark.parametrize(
@@ -253,32 +226,25 @@ def test_the_other_studies_end_like_that(
 
 def test_a_file_is_only_for_the_study_that_reads_one(command: Command, data: Path) -> None:
     for name in ("optimizations", "storages"):
-        done = command.run("study", name, "--file", data)
-        assert done.returncode == 2
-        assert f"--file is not for the study {name}" in done.stderr
+        command.fails("study", name, "--file", data, says=f"--file is not for the study {name}", status=2)
 
 
 def test_the_study_only_reads_a_file_of_the_user(command: Command, scratch: Path, data: Path) -> None:
     data.chmod(0o444)
     before = fingerprint(data)
-    done = command.run(
-        *("study", "placements", "--quick", "--repeats", "2", "--file", data), *("--json", scratch / "r.json")
-    )
-    assert done.returncode == 0
+    document, shown = measured(command, "study", "placements", "--quick", "--repeats", "2", "--file", data)
     assert fingerprint(data) == before
-    assert "the write half is left out" in done.stdout
-    assert "2 MiB in total instead" in done.stdout
-    assert "writes" not in done.stdout
-    document = validated(scratch / "r.json")
+    assert "the write half is left out" in shown
+    assert "2 MiB in total instead" in shown
+    assert "writes" not in shown
     assert {row["operation"] for row in document["rows"]} == {"read"}
-    assert [p.name for p in scratch.iterdir()] == ["r.json"]
+    assert list(scratch.iterdir()) == []
 
 
 def test_the_study_uses_the_folder_it_is_given(command: Command, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    done = command.run("study", "placements", "--quick", "--repeats", "2", "--dir", other)
-    assert done.returncode == 0
+    command.succeeds("study", "placements", "--quick", "--repeats", "2", "--dir", other)
     assert list(other.iterdir()) == []
 
 
@@ -286,44 +252,18 @@ def test_the_study_uses_the_folder_it_is_given(command: Command, tmp_path: Path)
 
 
 def test_progress_is_shown_on_a_terminal_only(command: Command, data: Path) -> None:
-    arguments = command.arguments("bench", "-r", "-b", "1m", "-i", "30", data)
-    ours, theirs = pty.openpty()
-    try:
-        done = subprocess.run(
-            arguments,
-            env={**command.environment, "TERM": "xterm", "COLUMNS": "200"},  # a long path fits
-            stdout=subprocess.PIPE,
-            stderr=theirs,
-            timeout=60,
-        )
-        os.close(theirs)
-        shown = b""
-        try:
-            while chunk := os.read(ours, 65536):
-                shown += chunk
-        except OSError:
-            pass  # the terminal's other end is closed
-    finally:
-        os.close(ours)
-    assert done.returncode == 0
+    arguments = ["bench", "-r", "-b", "1m", "-i", "30", data]
+    # So wide that a long path fits.
+    with on_terminal(command, 200, *arguments, stream="stderr", kind="xterm") as (process, pieces):
+        shown = b"".join(pieces)
+        process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0
     assert b"0%" in shown
-    assert command.run(*arguments[4:]).stderr == ""
+    assert command.run(*arguments).stderr == ""
 
 
 @pytest.mark.parametrize("arguments", [["info"], ["--help"], ["bench", "-r", "-b", "1m", "DATA"]])
 def test_a_reader_that_goes_away_is_no_crash(command: Command, data: Path, arguments: list[str]) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        done = subprocess.run(
-            command.arguments(*[str(data) if a == "DATA" else a for a in arguments]),
-            env=command.environment,
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-        )
-    finally:
-        os.close(writer)
-    assert "Traceback" not in done.stderr
-    assert "Exception" not in done.stderr
+    errors = run_unread(command, *(data if word == "DATA" else word for word in arguments))
+    assert "Traceback" not in errors
+    assert "Exception" not in errors

@@ -8,13 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ferry import files, native, programs
 from ferry.errors import FerryError
 from ferry_lab.run import measuring, remote_files
 from ferry_lab.run.plan import INTERFACES
+from processes import is_measuring, started, wait_until, write_program
 from support import TIMEOUT_S, Command
 
 COMPUTE = ["bench", "--placement", "compute"]
@@ -114,12 +117,17 @@ CASES = [
 ]
 
 
-def one_line(text: str) -> str:
+def check_one_line(text: str, says: str) -> None:
     assert text.startswith("ferry: ")
     assert text.endswith("\n")
     assert text.count("\n") == 1
     assert ";" in text  # what to do next
-    return text
+    assert says in text
+
+
+def fails(command: Command, *arguments: object, says: str, status: int = 1, **options: Any) -> None:
+    """Sees that the command fails in one line that also says what to do next."""
+    check_one_line(command.fails(*arguments, says=says, status=status, **options), says)
 
 
 @pytest.mark.parametrize(("arguments", "status", "words"), CASES, ids=lambda v: str(v)[:50])
@@ -129,84 +137,71 @@ def test_bad_input_is_one_line(
     there = {"FILE": str(data), "DIR": str(data.parent)}
     given = [a.replace("FILE", there["FILE"]).replace("DIR", there["DIR"]) for a in arguments]
     before = data.read_bytes()
-    done = command.run(*given)
-    assert words in one_line(done.stderr)
-    assert done.returncode == status
-    assert done.stdout == ""
+    fails(command, *given, says=words, status=status)
     assert data.read_bytes() == before
     assert list(scratch.iterdir()) == []
 
 
+def built_in(command: Command, folder: Path) -> dict[str, str]:
+    """The command's environment with programs from a folder."""
+    return {**command.environment, "FERRY_BUILD_DIR": str(folder)}
+
+
 def test_a_program_that_is_missing(command: Command, tmp_path: Path) -> None:
-    environment = {**command.environment, "FERRY_BUILD_DIR": str(tmp_path)}
-    done = command.run("info", env=environment)
-    assert done.returncode == 1
-    assert "ferry-info is not in" in one_line(done.stderr)
+    fails(command, "info", says="ferry-info is not in", env=built_in(command, tmp_path))
 
 
 def test_a_program_that_dies(command: Command, tmp_path: Path) -> None:
-    program = tmp_path / "ferry-info"
-    program.write_text("#!/bin/sh\necho oh no >&2\nkill -SEGV $$\n")
-    program.chmod(0o755)
-    done = command.run("info", env={**command.environment, "FERRY_BUILD_DIR": str(tmp_path)})
-    assert done.returncode == 1
-    assert "signal 11: oh no" in one_line(done.stderr)
+    write_program(tmp_path / "ferry-info", "echo oh no >&2\nkill -SEGV $$\n")
+    fails(command, "info", says="signal 11: oh no", env=built_in(command, tmp_path))
 
 
 def test_a_file_that_vanishes(command: Command, tmp_path: Path, data: Path) -> None:
     # Replaces ferry-bench, and removes the file before running it.
-    program = tmp_path / "ferry-bench"
-    real = shutil.which("ferry-bench", path=os.environ.get("FERRY_BUILD_DIR", os.defpath))
-    if real is None:
-        pytest.skip("FERRY_BUILD_DIR does not say where ferry-bench is")
-    program.write_text(f'#!/bin/sh\nrm -f "{data}"\nexec "{real}" "$@"\n')
-    program.chmod(0o755)
-    environment = {**command.environment, "FERRY_BUILD_DIR": str(tmp_path)}
-    done = command.run("bench", "-r", "-b", "1m", data, env=environment)
-    assert done.returncode == 1
-    assert "No such file" in one_line(done.stderr)
-    assert "gone" in done.stderr
+    write_program(tmp_path / "ferry-bench", f'rm -f "{data}"\nexec "{programs.find_program()}" "$@"\n')
+    gone = "No such file or directory; it was gone"
+    fails(command, "bench", "-r", "-b", "1m", data, says=gone, env=built_in(command, tmp_path))
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
 def test_a_file_that_vanishes_between_repeats(command: Command, scratch: Path, data: Path, interface: str) -> None:
-    process = command.start("bench", "-a", interface, "-r", "-b", "2m", "-i", "100000", data)
-    try:
-        while not any("--plan" in line for line in command.processes()):
-            assert process.poll() is None
+    with started(command, "bench", "-a", interface, "-r", "-b", "2m", "-i", "100000", data) as process:
+        wait_until(lambda: is_measuring(command))
         time.sleep(0.3)
         data.unlink()
         output, message = process.communicate(timeout=TIMEOUT_S)
-    finally:
-        process.kill()
     assert process.returncode == 1
-    assert "No such file" in one_line(message)
+    check_one_line(message, "No such file")
     assert "gone" in message
     assert output == ""
     assert list(scratch.iterdir()) == []
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 8 MiB."""
-    folder = tmp_path / "small"
+@contextmanager
+def tmpfs(folder: Path, option: str) -> Iterator[Path]:
+    """A file system of its own, in a new folder."""
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", option, "none", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("needs root, to mount a small disk")
+        pytest.skip("needs root, to mount a file system")
     try:
         yield folder
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 8 MiB."""
+    with tmpfs(tmp_path / "small", "size=8m") as folder:
+        yield folder
+
+
 @pytest.mark.parametrize("flags", [["-b", "16m"], ["-b", "2m", "-s", "2", "-F", "--threads", "4"]])
 def test_a_small_disk_is_noticed_before_anything_is_written(
     command: Command, small_disk: Path, flags: list[str]
 ) -> None:
-    done = command.run("bench", *flags, small_disk / "new")
-    assert done.returncode == 1
-    assert "8 MiB free and 20 MiB are needed; free some space" in one_line(done.stderr)
+    fails(command, "bench", *flags, small_disk / "new", says="8 MiB free and 20 MiB are needed; free some space")
     assert list(small_disk.iterdir()) == []
 
 
@@ -214,35 +209,19 @@ def test_a_small_disk_is_noticed_before_anything_is_written(
 def test_a_disk_that_fills_up_meanwhile(command: Command, small_disk: Path, interface: str) -> None:
     # The disk has space at the start, and none for writing: replaces another program.
     program = small_disk.parent / "bin" / "ferry-bench"
-    program.parent.mkdir()
-    real = programs.find_program()
     filler = small_disk / "other"
-    program.write_text(f'#!/bin/sh\nhead -c 7m /dev/zero >"{filler}"\nexec "{real}" "$@"\n')
-    program.chmod(0o755)
-    environment = {**command.environment, "FERRY_BUILD_DIR": str(program.parent)}
+    write_program(program, f'head -c 7m /dev/zero >"{filler}"\nexec "{programs.find_program()}" "$@"\n')
     # The disk fills up during a transfer, whose rest is retried.
     flags = ["-a", interface, "-t", "640k", "-b", "1920k", "-i", "1"]
-    done = command.run("bench", *flags, small_disk / "new", env=environment)
-    assert done.returncode == 1
-    assert ";" in one_line(done.stderr)
-    if interface == "posix":
-        assert "No space left on device" in done.stderr
+    why = "No space left on device" if interface == "posix" else ""
+    fails(command, "bench", *flags, small_disk / "new", says=why, env=built_in(command, program.parent))
     assert [path.name for path in small_disk.iterdir()] == ["other"]
 
 
 def test_a_folder_that_may_not_be_written(command: Command, tmp_path: Path, data: Path) -> None:
-    folder = tmp_path / "sealed"
-    folder.mkdir()
-    bind = ["mount", "-t", "tmpfs", "-o", "ro", "none", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(bind, capture_output=True).returncode != 0:
-        pytest.skip("needs root, to mount a folder that even root may not write")
-    try:
+    with tmpfs(tmp_path / "sealed", "ro") as folder:
         for arguments in (["-w", folder / "new"], ["-r", "-b", "1m", data, "--json", folder / "r"]):
-            done = command.run("bench", *arguments)
-            assert done.returncode == 1
-            assert "may not be written; choose another" in one_line(done.stderr)
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
+            fails(command, "bench", *arguments, says="may not be written; choose another")
 
 
 def test_files_that_may_not_be_touched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: Path) -> None:
@@ -282,22 +261,19 @@ def test_a_disk_that_is_too_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     ],
 )
 def test_an_unknown_scheme_is_no_missing_file(command: Command, uri: str, arguments: list[str]) -> None:
-    done = command.run(*(uri if word == "URI" else word for word in arguments))
-    assert done.returncode == 2
-    assert f"'{uri}' names no storage that Ferry knows; its URIs are nfs://server/export" in done.stderr
-    assert done.stderr.count("\n") == 1
+    given = [uri if word == "URI" else word for word in arguments]
+    why = f"'{uri}' names no storage that Ferry knows; its URIs are nfs://server/export"
+    command.fails(*given, says=why, status=2)
 
 
 def test_the_kernels_files_need_no_scheme(command: Command) -> None:
-    done = command.run("info", "file:///etc/passwd")
-    assert done.returncode == 2
-    assert "a file that is mounted is named by its path alone" in done.stderr
+    command.fails("info", "file:///etc/passwd", says="a file that is mounted is named by its path alone", status=2)
 
 
 def test_a_folder_may_be_named_like_a_scheme(command: Command, scratch: Path) -> None:
     (scratch / "s3:" / "bucket").mkdir(parents=True)
     (scratch / "s3:" / "bucket" / "key").write_bytes(b"x")
-    assert command.run("info", "s3://bucket/key").returncode == 0
+    command.succeeds("info", "s3://bucket/key")
     assert "does not exist" in command.run("info", "C:/x").stderr
 
 
@@ -311,8 +287,7 @@ def test_a_build_without_ranks_says_what_is_missing(
     monkeypatch.setenv("FERRY_BUILD_DIR", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     if is_here:
-        (tmp_path / "mpicxx").write_text("#!/bin/sh\n")
-        (tmp_path / "mpicxx").chmod(0o755)
+        write_program(tmp_path / "mpicxx", "")
     with pytest.raises(FerryError) as caught:
         measuring.read_mpi_info()
     message = str(caught.value)
@@ -340,8 +315,7 @@ def test_a_package_without_collective_says_why(tmp_path: Path, place: str, compi
     if place == "checkout":
         (tmp_path / "CMakeLists.txt").touch()
     if compiler:
-        (tmp_path / "mpicxx").write_text("#!/bin/sh\n")
-        (tmp_path / "mpicxx").chmod(0o755)
+        write_program(tmp_path / "mpicxx", "")
     done = subprocess.run(
         [sys.executable, "-c", "import ferry.collective"],
         env={"PYTHONPATH": str(tmp_path / "x"), "PATH": str(tmp_path)},

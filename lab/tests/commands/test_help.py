@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ferry import help_texts
+from processes import write_program
 from support import ROOT, Command
 
 STORED = ROOT / "scripts" / "help"
@@ -50,12 +51,11 @@ def test_stored_pages_are_up_to_date(name: str, text: str) -> None:
     ],
 )
 def test_the_command_prints_the_same(command: Command, arguments: list[str], name: str) -> None:
+    text = (STORED / f"{name}.txt").read_text()
     for columns in ("40", "200"):
-        done = command.run(*arguments, env={**command.environment, "COLUMNS": columns})
-        assert done.returncode == 0
-        assert done.stdout == (STORED / f"{name}.txt").read_text()
+        assert command.succeeds(*arguments, env={**command.environment, "COLUMNS": columns}) == text
     done = run_checkout(*arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (0, (STORED / f"{name}.txt").read_text(), "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, text, "")
 
 
 def run_checkout(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -96,10 +96,7 @@ def test_the_checkout_refuses_what_is_no_command(arguments: list[str], words: st
     ],
 )
 def test_errors_send_to_the_page_of_the_command(command: Command, arguments: list[str], page: str) -> None:
-    done = command.run(*arguments)
-    assert done.returncode == 2
-    assert done.stderr.endswith(f"{page}\n")
-    assert done.stderr.count("\n") == 1
+    command.fails(*arguments, says=f"{page}\n", status=2)
 
 
 # ---- completion ----------------------------------------------------------------------------------
@@ -139,9 +136,7 @@ def test_there_is_a_completion_for_each_shell(command: Command, shell: str) -> N
 
 
 def test_bash_takes_the_completion_and_asks_the_command(command: Command, tmp_path: Path) -> None:
-    program = tmp_path / "ferry"
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(command.arguments())} "$@"\n')
-    program.chmod(0o755)
+    write_program(tmp_path / "ferry", f'exec {shlex.join(command.arguments())} "$@"\n')
     script = (
         'eval "$(ferry completion bash)"; COMP_WORDS=(ferry layout g); COMP_CWORD=2; '
         '_ferry_completion ferry; printf "%s\\n" "${COMPREPLY[@]}"; complete -p ferry'

@@ -7,13 +7,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from ferry import terminal
-from support import Command
-from terminals import run_on_terminal
+from support import SOURCES, Command, run_python
+from processes import run_on_terminal, run_unread
 
 NOT_UTF_8 = os.fsdecode(b"odd \xff name")
 ESCAPES = "a\x1b[31mred\x1b]0;title\x07\x9b1m\u202eb"
@@ -78,21 +77,7 @@ def test_one_line_of_the_output_is_enough(command: Command) -> None:
 def test_results_are_written_when_nobody_reads_the_output(
     command: Command, scratch: Path, arguments: list[str], result: str
 ) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        done = subprocess.run(
-            command.arguments(*arguments),
-            env=command.environment,
-            cwd=scratch,
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=100,
-        )
-    finally:
-        os.close(writer)
-    assert done.stderr == ""
+    assert run_unread(command, *arguments) == ""
     assert (scratch / result).stat().st_size > 0
 
 
@@ -163,30 +148,25 @@ def test_no_name_reaches_the_terminal_raw(command: Command, name: str, arguments
 
 
 def test_bench_says_that_a_name_is_not_utf_8(command: Command, scratch: Path) -> None:
-    done = command.run("bench", "-b", "64k", "-t", "64k", "-i", "1", NOT_UTF_8)
-    assert done.returncode == 1
-    assert done.stderr == (
+    why = (
         f"ferry: {scratch}/odd \\xff name is not UTF-8, and what is measured needs a path that is; "
         "choose another name or folder, or make a link to it\n"
     )
+    assert command.fails("bench", "-b", "64k", "-t", "64k", "-i", "1", NOT_UTF_8, says="UTF-8") == why
     assert list(scratch.iterdir()) == []
 
 
 def test_json_keeps_a_name_that_is_not_utf_8(command: Command, scratch: Path) -> None:
     (scratch / "plain").write_bytes(b"x")
-    done = command.run("cp", "--json", "-", "plain", NOT_UTF_8)
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["to"] == NOT_UTF_8
-    done = command.run("cp", "--overwrite", "--json", "r.json", "plain", NOT_UTF_8)
-    assert done.returncode == 0
+    assert command.json("cp", "plain", NOT_UTF_8)["to"] == NOT_UTF_8
+    command.succeeds("cp", "--overwrite", "--json", "r.json", "plain", NOT_UTF_8)
     assert json.loads((scratch / "r.json").read_text(encoding="utf-8"))["to"] == NOT_UTF_8
 
 
 def test_a_name_is_no_markup(command: Command, scratch: Path) -> None:
     name = "[bold]x[red]"
     (scratch / name).write_bytes(bytes(65536))
-    status, lines = run_on_terminal(command, 200, "bench", "-r", "-b", "64k", "-t", "64k", "-i", "1", name)
-    assert status == 0
+    lines = run_on_terminal(command, 200, "bench", "-r", "-b", "64k", "-t", "64k", "-i", "1", name)
     assert lines[0].startswith(f"{name} on ")
 
 
@@ -198,17 +178,10 @@ def test_a_progress_bar_shows_names_as_they_are() -> None:
         "    bar.advance()\n"
         "    bar.label('[/]c\\x9bd')\n"
     )
-    package = str(Path(terminal.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": package, "TTY_COMPATIBLE": "1", "COLUMNS": "100"},
-    )
-    shown = done.stderr.decode()
-    assert done.returncode == 0, shown
-    assert "[/]c\\x9bd" in shown
-    assert "\x1b[31m" not in shown
+    done = run_python(program, PYTHONPATH=SOURCES, TTY_COMPATIBLE="1", COLUMNS="100")
+    assert done.returncode == 0, done.stderr
+    assert "[/]c\\x9bd" in done.stderr
+    assert "\x1b[31m" not in done.stderr
 
 
 def test_the_progress_of_a_copy_has_one_kind_of_unit() -> None:
@@ -222,14 +195,7 @@ def test_the_progress_of_a_copy_has_one_kind_of_unit() -> None:
         "        time.sleep(0.02)\n"
         "    show('copy', 8 << 20, 8 << 20)\n"
     )
-    package = str(Path(terminal.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": package, "TTY_COMPATIBLE": "1", "COLUMNS": "200"},
-    )
+    done = run_python(program, PYTHONPATH=SOURCES, TTY_COMPATIBLE="1", COLUMNS="200")
     assert done.returncode == 0, done.stderr
     assert "8.0/8.0 MiB" in done.stderr
     assert re.search(r"\d+ MiB/s", done.stderr)

@@ -12,7 +12,7 @@ from ferry_lab.run.bench import _COLUMNS
 from rich.cells import cell_len
 from rich.console import Console
 from support import Command
-from terminals import run_on_terminal
+from processes import run_on_terminal
 
 
 def shown(table: Table, width: int) -> list[str]:
@@ -63,10 +63,8 @@ def test_a_table_that_fits_is_one_block() -> None:
 
 @pytest.mark.parametrize("columns", [80, 40])
 def test_bench_shows_every_column(command: Command, tmp_path: Path, columns: int) -> None:
-    status, lines = run_on_terminal(
-        command, columns, *("bench", "-b", "128k", "-t", "64k", "-i", "3", "-e", "--json", tmp_path / "r.json", "f")
-    )
-    assert status == 0
+    flags = ["-b", "128k", "-t", "64k", "-i", "3", "-e", "--json", tmp_path / "r.json"]
+    lines = run_on_terminal(command, columns, "bench", *flags, "f")
     table = lines[next(i for i, line in enumerate(lines) if line.startswith("access")) :]
     table = table[: next(i for i, line in enumerate(table) if line.startswith("write: "))]
     assert max(map(len, table)) <= columns
@@ -82,9 +80,8 @@ def test_bench_shows_every_column(command: Command, tmp_path: Path, columns: int
 def test_import_shows_every_column(command: Command, tmp_path: Path, columns: int) -> None:
     path = tmp_path / "r.json"
     flags = ["--placement", "automatic", "-b", "128k", "-t", "64k", "-i", "2", "--cold"]
-    assert command.run("bench", *flags, "--json", path, "f").returncode == 0
-    status, lines = run_on_terminal(command, columns, "import", path)
-    assert status == 0
+    command.succeeds("bench", *flags, "--json", path, "f")
+    lines = run_on_terminal(command, columns, "import", path)
     table = lines[: next(i for i, line in enumerate(lines) if line.startswith("MiB/s: "))]
     assert max(map(len, table)) <= columns
     text = " ".join(table)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from documents import validated
+from documents import measured
 from ferry import output_files
 from ferry.sizes import KIB, MIB
 from ferry_lab.results import results
@@ -28,11 +28,7 @@ Json = dict[str, Any]
 
 def imported(command: Command, *files: Path) -> Json:
     """The document of an import that must succeed."""
-    out = command.scratch / "out.json"
-    done = command.run("import", *files, "--json", out, "--overwrite")
-    assert done.stderr == ""
-    assert done.returncode == 0
-    return validated(out)
+    return measured(command, "import", *files, "--overwrite")[0]
 
 
 def changed(tmp_path: Path, source: Path, change: Callable[[Json], object]) -> Path:
@@ -129,8 +125,7 @@ def test_fio_groups_and_mixed_jobs(command: Command, tmp_path: Path) -> None:
 
 
 def test_several_files_are_repeats_in_one_table(command: Command) -> None:
-    done = command.run("bench", "-a", "posix", "-b", "64k", "-t", "4k", "-i", "2", "--json", "b", "f")
-    assert done.returncode == 0
+    command.succeeds("bench", "-a", "posix", "-b", "64k", "-t", "4k", "-i", "2", "--json", "b", "f")
     mine = command.scratch / "b"
     document = imported(command, FIO, mine, IOR, FIO, mine)
     counts = [(row.get("source", {}).get("tool"), len(row["repeats"])) for row in document["rows"]]
@@ -139,10 +134,10 @@ def test_several_files_are_repeats_in_one_table(command: Command) -> None:
         assert [sample["repeat"] for sample in row["repeats"]] == list(range(len(row["repeats"])))
         assert row["metrics"]["elapsed_ns"]["count"] == len(row["repeats"])
     assert document["environment"]["machine"]["kernel"].startswith("Linux")
-    shown = command.run("import", FIO, mine, IOR).stdout
+    shown = command.succeeds("import", FIO, mine, IOR)
     assert [line.split()[0] for line in shown.splitlines()[3:9]] == [*("fio", "fio", "ferry", "ferry", "ior", "ior")]
     # Imported results can be imported again.
-    again = imported(command, command.scratch / "out.json")
+    again = imported(command, command.scratch.parent / "r.json")
     assert again["rows"] == document["rows"]
 
 
@@ -154,7 +149,7 @@ def test_what_ranks_measured_keeps_its_metrics(command: Command) -> None:
     output_files.write_json(str(mine), msgspec.to_builtins(made), False)
     (row,) = imported(command, mine, mine)["rows"]
     assert len(row["repeats"]) == row["metrics"]["storage_bytes"]["count"] == 40
-    shown = command.run("import", mine).stdout.splitlines()[3].split()
+    shown = command.succeeds("import", mine).splitlines()[3].split()
     assert shown[:8] == ["ferry", "native", "write", "1", "MiB", "4", "MiB", "4"]
 
 
@@ -163,10 +158,7 @@ def test_a_document_with_a_field_too_many_is_refused_in_one_line(command: Comman
     document["rows"][0]["repeats"][0]["speed"] = 3
     path = command.scratch / "wrong.json"
     path.write_text(json.dumps(document))
-    done = command.run("import", path)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "unknown field `speed`" in done.stderr
+    command.fails("import", path, says="unknown field `speed`")
 
 
 def test_lines_before_the_json_are_skipped(command: Command, tmp_path: Path) -> None:
@@ -196,11 +188,8 @@ def test_what_is_not_understood_is_one_line(
     command: Command, tmp_path: Path, source: Path, change: Callable[[Json], object], words: str
 ) -> None:
     path = changed(tmp_path, source, change)
-    done = command.run("import", path, "--json", "out.json")
-    assert done.returncode == 1
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith(f"ferry: {path}")
+    message = command.fails("import", path, "--json", "out.json", says=words)
+    assert message.startswith(f"ferry: {path}")
     assert not (command.scratch / "out.json").exists()
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -26,7 +24,7 @@ from made_up import DOCUMENTS, placements_document, report_files, shown, storage
 from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
-from support import TIMEOUT_S
+from support import run_python
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -319,7 +317,7 @@ def test_the_terminal_shows_every_number_and_sentence(document: Document, width:
 
 def test_only_drawing_loads_the_plotting_library() -> None:
     code = "import sys, ferry_lab.studies.placements; assert 'matplotlib' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=TIMEOUT_S)
+    assert run_python(code).returncode == 0
 
 
 # ---- results.csv ---------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from documents import validated
+from documents import measured
 from ferry import programs
-from support import Command, cell, run_bench
-from test_interrupt import PATIENCE_S, measuring, wait_until
+from measured import Lines, corrupt, failure, of_type
+from processes import is_measuring, started, wait_until
+from support import TIMEOUT_S, Command, cell, run_bench
 
 BUILD = programs.find_program().parent
 MOCK = BUILD / "libferry_mock_cuda.so"
@@ -37,13 +38,12 @@ def on_mock(command: Command, lanes: int = 1) -> dict[str, str]:
     return {**command.environment, **ON_MOCK, "FERRY_MOCK_LANES": str(lanes)}
 
 
-def run_on_mock(plan: dict[str, Any], **settings: str) -> tuple[int, list[dict[str, Any]]]:
-    plan = {**plan, "runtime": {"device": "cuda", **plan.get("runtime", {})}}
-    return run_bench(plan, env={**os.environ, **ON_MOCK, **settings})
+def run_on_mock(cells: Lines, device: str = "cuda") -> tuple[int, Lines]:
+    return run_bench({"cells": cells, "runtime": {"device": device}}, env={**os.environ, **ON_MOCK})
 
 
-def of_type(lines: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    return [line for line in lines if line["type"] == name]
+def failure_on_mock(cells: Lines, status: int = 1) -> dict[str, Any]:
+    return failure(cells, status, {"env": {**os.environ, **ON_MOCK}}, runtime={"device": "cuda"})
 
 
 @with_kernels
@@ -51,15 +51,10 @@ def of_type(lines: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_every_placement_writes_and_reads(command: Command, scratch: Path, placement: str, lanes: int) -> None:
     flags = ["--placement", placement, "-b", "128k", "-t", "16k", "-i", "2", "-e", "-W", "-R"]
-    done = command.run(
-        "bench", "--device", "cuda", "--threads", "2", *flags, "--json", "../r.json", "file",
-        env=on_mock(command, lanes),
-    )  # fmt: skip
-    assert done.stderr == ""
-    assert done.returncode == 0
+    bench = ["bench", "--device", "cuda", "--threads", "2", *flags, "file"]
+    document, shown = measured(command, *bench, env=on_mock(command, lanes))
     assert list(scratch.iterdir()) == []
-    assert "device cuda, server CPUs" in done.stdout
-    document = validated(scratch.parent / "r.json")
+    assert "device cuda, server CPUs" in shown
     assert document["settings"]["device"] == "cuda"
     assert {runtime["device"] for runtime in document["environment"]["runtimes"]} == {"cuda"}
     for row in document["rows"]:
@@ -99,19 +94,12 @@ def test_flags_are_those_of_the_cpu_device(command: Command, scratch: Path, flag
 @pytest.mark.parametrize("at", [0, 4095, 33333, 65535])
 @pytest.mark.parametrize("known", [True, False])
 def test_a_corrupted_byte_is_caught(data: Path, at: int, known: bool) -> None:
-    with data.open("r+b") as file:
-        file.seek(at)
-        byte = file.read(1)
-        file.seek(at)
-        file.write(bytes([byte[0] ^ 1]))
-    seed = {"expect_pattern_seed": 5} if known else {}
-    status, lines = run_on_mock({"cells": [cell(data, **seed)]})
-    if not known:  # pread's result is right
-        assert status == 0
-        return
-    assert status == 1
-    (error,) = of_type(lines, "error")
-    assert f"wrong at byte {at}," in error["message"]
+    corrupt(data, at)
+    if known:
+        error = failure_on_mock([cell(data, expect_pattern_seed=5)])
+        assert f"wrong at byte {at}," in error["message"]
+    else:  # pread's result is right
+        assert run_on_mock([cell(data)])[0] == 0
 
 
 @with_kernels
@@ -119,8 +107,7 @@ def test_what_device_and_cpu_write_is_the_same(tmp_path: Path) -> None:
     made = []
     for device in ("cpu", "cuda"):
         made.append(tmp_path / device)
-        plan = {"cells": [cell(made[-1], threads=2, keep=True, **WRITE)]}
-        status, _ = run_on_mock({**plan, "runtime": {"device": device}})
+        status, _ = run_on_mock([cell(made[-1], threads=2, keep=True, **WRITE)], device)
         assert status == 0
     assert made[0].read_bytes() == made[1].read_bytes()
 
@@ -129,19 +116,16 @@ def test_what_device_and_cpu_write_is_the_same(tmp_path: Path) -> None:
 def test_a_warm_cache_is_read_without_the_storage(data: Path) -> None:
     way = {"placement": "compute", "expect_pattern_seed": 5, "threads": 2}
     cells = [cell(data, id="warm", warm=True, **way), cell(data, id="cold", **way)]
-    status, lines = run_on_mock({"cells": cells})
+    status, lines = run_on_mock(cells)
     assert status == 0
-    states = {s["cell"]: (s["device_cache_state"], s["counters"]["bytes_read"] > 0)
-              for s in of_type(lines, "sample")}  # fmt: skip
+    states = {s["cell"]: (s["device_cache_state"], s["counters"]["bytes_read"] > 0) for s in of_type(lines, "sample")}
     assert states == {"warm": ("warm", False), "cold": ("cold", True)}
 
 
 @with_kernels
 def test_what_fails_in_the_kernel_names_the_file(tmp_path: Path) -> None:
     missing = tmp_path / "no" / "file"
-    status, lines = run_on_mock({"cells": [cell(missing, **WRITE, threads=2)]})
-    assert status == 1
-    (error,) = of_type(lines, "error")
+    error = failure_on_mock([cell(missing, **WRITE, threads=2)])
     assert error["errno"] == 2 and str(missing) in error["message"]
 
 
@@ -156,10 +140,7 @@ def test_what_fails_in_the_kernel_names_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_plans_that_kernels_cannot_do_are_refused(data: Path, changes: dict[str, Any], why: str) -> None:
-    status, lines = run_on_mock({"cells": [cell(data, **changes)]})
-    assert status == 2
-    (error,) = of_type(lines, "error")
-    assert why in error["message"]
+    assert why in failure_on_mock([cell(data, **changes)], status=2)["message"]
 
 
 @pytest.mark.parametrize("driver", ["/none/libcuda.so.1", ""])
@@ -167,25 +148,19 @@ def test_without_a_gpu_one_line_says_what_to_do(command: Command, scratch: Path,
     environment = {**command.environment, "FERRY_CUDA_LIBRARY": driver}
     if not driver and Path("/dev/nvidiactl").exists():
         pytest.skip("there is a GPU")
-    done = command.run("bench", "--device", "cuda", "-b", "64k", "-t", "4k", "f", env=environment)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert "install NVIDIA's driver" in done.stderr or "put CUDA's nvcc on the PATH" in done.stderr
-    assert "--device cpu" in done.stderr
+    bench = ["bench", "--device", "cuda", "-b", "64k", "-t", "4k", "f"]
+    message = command.fails(*bench, says="--device cpu", env=environment)
+    assert "install NVIDIA's driver" in message or "put CUDA's nvcc on the PATH" in message
     assert list(scratch.iterdir()) == []
 
 
 @with_kernels
 def test_interrupted(command: Command, scratch: Path) -> None:
     command.environment = on_mock(command)
-    process = command.start("bench", "--device", "cuda", "-b", "1m", "-i", "100000", "-w", "file")
-    try:
-        wait_until(lambda: any(scratch.rglob("*")) and measuring(command))
+    with started(command, "bench", "--device", "cuda", "-b", "1m", "-i", "100000", "-w", "file") as process:
+        wait_until(lambda: any(scratch.rglob("*")) and is_measuring(command))
         os.killpg(process.pid, signal.SIGINT)
-        _, message = process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
+        _, message = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 130
     assert list(scratch.iterdir()) == []
     assert message.strip() == "ferry: interrupted; scratch files are removed"

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
+from measured import corrupt, failure, measure
 from support import cell, run_bench
 
 CACHED = ("compute", "service", "automatic")
 PAGE = 64 * 1024
 TOTAL = 1 << 20
-
-
-def measure(cells: list[dict[str, Any]], **plan: Any) -> list[dict[str, Any]]:
-    """The samples of cells that must succeed."""
-    status, lines = run_bench({"cells": cells, **plan})
-    assert [line for line in lines if line["type"] == "error"] == []
-    assert status == 0
-    return [line for line in lines if line["type"] == "sample"]
 
 
 @pytest.mark.parametrize("placement", ["host", *CACHED])
@@ -42,12 +34,9 @@ def test_every_placement_reads_and_writes_the_right_bytes(
 
 @pytest.mark.parametrize("placement", CACHED)
 def test_a_corrupted_byte_is_caught(data: Path, placement: str) -> None:
-    content = bytearray(data.read_bytes())
-    content[33333] ^= 1
-    data.write_bytes(content)
-    status, lines = run_bench({"cells": [cell(data, placement=placement, expect_pattern_seed=5)]})
-    assert status == 1
-    assert "wrong at byte 33333," in lines[-1]["message"]
+    corrupt(data, 33333)
+    error = failure([cell(data, placement=placement, expect_pattern_seed=5)])
+    assert "wrong at byte 33333," in error["message"]
 
 
 @pytest.mark.parametrize("placement", CACHED)

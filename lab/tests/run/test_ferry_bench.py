@@ -12,17 +12,19 @@ from typing import Any
 import pytest
 from ferry import programs
 from ferry_lab.run.plan import INTERFACES
+from measured import Lines, corrupt, failure, measure, of_type
 from support import cell, run_bench
 
 WRITE = {"operation": "write", "total_bytes": 65536, "seed": 3}
 
 
-def samples(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [line for line in lines if line["type"] == "sample"]
-
-
-def errors(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [line for line in lines if line["type"] == "error"]
+def every_way(path: Path) -> Lines:
+    """Cells that read a file by every interface and program."""
+    return [
+        cell(path, id=f"{interface}/{program}", interface=interface, program=program)
+        for interface in INTERFACES
+        for program in ("stream", "iterative", "once")
+    ]
 
 
 def test_lines_begin_with_the_environment_and_end_with_done(data: Path) -> None:
@@ -39,8 +41,7 @@ def test_lines_begin_with_the_environment_and_end_with_done(data: Path) -> None:
 
 def test_neighbours_are_abba(data: Path) -> None:
     cells = [cell(data, id=name) for name in "abc"]
-    _, lines = run_bench({"cells": cells, "repeats": 3})
-    order = [(line["repeat"], line["cell"]) for line in samples(lines)]
+    order = [(line["repeat"], line["cell"]) for line in measure(cells, repeats=3)]
     assert order == [(0, c) for c in "abc"] + [(1, c) for c in "cba"] + [(2, c) for c in "abc"]
 
 
@@ -56,10 +57,7 @@ def test_every_way_reads_and_writes_the_right_bytes(
         cell(data, id="r", expect_pattern_seed=5, **way),
         cell(new, **{**way, **WRITE, "id": "w", "sync": "fsync"}),
     ]
-    status, lines = run_bench({"cells": cells, "repeats": 2})
-    assert errors(lines) == []
-    assert status == 0
-    for line in samples(lines):
+    for line in measure(cells, repeats=2):
         assert line["verified"]
         assert line["bytes"] == 65536
         assert line["operations"] == (threads if program == "once" else 16)
@@ -79,18 +77,13 @@ def test_every_way_reads_and_writes_the_right_bytes(
 def test_deep_queues_in_random_order(tmp_path: Path, data: Path, interface: str, depth: int, direct: bool) -> None:
     way = {"interface": interface, "queue_depth": depth, "pattern": "random", "direct": direct}
     cells = [cell(data, id="r", expect_pattern_seed=5, **way), cell(tmp_path / "new", **{**way, **WRITE, "id": "w"})]
-    status, lines = run_bench({"cells": cells})
-    assert errors(lines) == []
-    assert status == 0
-    assert [line["operations"] for line in samples(lines)] == [16, 16]
+    assert [line["operations"] for line in measure(cells)] == [16, 16]
 
 
 def test_what_is_written_differs_from_repeat_to_repeat(tmp_path: Path) -> None:
     new = tmp_path / "new"
-    plan = {"cells": [cell(new, **WRITE, keep=True, overwrite=True)], "repeats": 2}
-    status, lines = run_bench(plan)
-    assert status == 0
-    assert [line["pattern_seed"] for line in samples(lines)] == [3, 4]
+    samples = measure([cell(new, **WRITE, keep=True, overwrite=True)], repeats=2)
+    assert [line["pattern_seed"] for line in samples] == [3, 4]
     assert new.stat().st_size == 65536
     blocks = {new.read_bytes()[at : at + 4096] for at in range(0, 65536, 4096)}
     assert len(blocks) == 16  # every block is unique
@@ -100,16 +93,12 @@ def test_what_is_written_differs_from_repeat_to_repeat(tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", ["stream", "once"])
 @pytest.mark.parametrize("at", [0, 4095, 33333, 65535])
 def test_a_corrupted_byte_is_caught(data: Path, interface: str, program: str, at: int) -> None:
-    with data.open("r+b") as file:
-        file.seek(at)
-        byte = file.read(1)
-        file.seek(at)
-        file.write(bytes([byte[0] ^ 1]))
+    corrupt(data, at)
     changes = {"interface": interface, "program": program, "expect_pattern_seed": 5}
     status, lines = run_bench({"cells": [cell(data, **changes)]})
     assert status == 1
-    assert samples(lines) == []
-    (error,) = errors(lines)
+    assert of_type(lines, "sample") == []
+    (error,) = of_type(lines, "error")
     assert error["cell"] == "a"
     assert error["errno"] == 0
     assert f"wrong at byte {at}," in error["message"]
@@ -119,36 +108,23 @@ def test_blocks_that_changed_places_are_caught(data: Path) -> None:
     content = bytearray(data.read_bytes())
     content[4096:8192], content[8192:12288] = content[8192:12288], content[4096:8192]
     data.write_bytes(content)
-    status, lines = run_bench({"cells": [cell(data, expect_pattern_seed=5)]})
-    assert status == 1
-    assert "wrong at byte 4096" in errors(lines)[0]["message"]
+    assert "wrong at byte 4096" in failure([cell(data, expect_pattern_seed=5)])["message"]
 
 
 def test_another_pattern_is_caught(data: Path) -> None:
-    status, lines = run_bench({"cells": [cell(data, expect_pattern_seed=6)]})
-    assert status == 1
-    assert "wrong at byte 0" in errors(lines)[0]["message"]
+    assert "wrong at byte 0" in failure([cell(data, expect_pattern_seed=6)])["message"]
 
 
 def test_a_file_without_a_pattern_is_compared_with_pread(tmp_path: Path) -> None:
     path = tmp_path / "any"
     path.write_bytes(os.urandom(65536 + 77))
-    cells = [
-        cell(path, id=f"{interface}/{program}", interface=interface, program=program)
-        for interface in INTERFACES
-        for program in ("stream", "iterative", "once")
-    ]
-    status, lines = run_bench({"cells": cells})
-    assert status == 0
-    assert all(line["verified"] for line in samples(lines))
+    assert all(line["verified"] for line in measure(every_way(path)))
 
 
 def test_hot_is_hot_and_cold_is_proven_or_called_unverified(data: Path) -> None:
     cells = [cell(data, id="hot"), cell(data, id="cold", cold=True)]
-    status, lines = run_bench({"cells": cells, "repeats": 3})
-    assert status == 0
     states = {name: set() for name in ("hot", "cold")}
-    for line in samples(lines):
+    for line in measure(cells, repeats=3):
         states[line["cell"]].add(line["cache_state"])
     assert states["hot"] == {"hot"}
     assert states["cold"] <= {"cold", "unverified"}
@@ -161,28 +137,29 @@ def test_pages_that_cannot_be_dropped_are_not_called_cold() -> None:
     path = memory / f"ferry-test-{os.getpid()}"
     try:
         path.write_bytes(os.urandom(65536))
-        status, lines = run_bench({"cells": [cell(path, cold=True)]})
+        (sample,) = measure([cell(path, cold=True)])
     finally:
         path.unlink()
-    assert status == 0
-    assert samples(lines)[0]["cache_state"] == "unverified"
+    assert sample["cache_state"] == "unverified"
 
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "mine"
     path.write_text("precious")
-    status, lines = run_bench({"cells": [cell(path, **WRITE)]})
-    assert status == 1
-    assert errors(lines)[0]["errno"] == 17
+    assert failure([cell(path, **WRITE)])["errno"] == errno.EEXIST
     assert path.read_text() == "precious"
 
 
 def test_overwriting_keeps_the_file(tmp_path: Path) -> None:
     path = tmp_path / "mine"
     path.write_text("worthless")
-    status, _ = run_bench({"cells": [cell(path, **WRITE, overwrite=True)], "repeats": 2})
-    assert status == 0
+    measure([cell(path, **WRITE, overwrite=True)], repeats=2)
     assert path.stat().st_size == 65536
+
+
+def limited(file_bytes: int) -> dict[str, Any]:
+    """Options of a process whose files have no more than that."""
+    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))}
 
 
 @pytest.mark.parametrize(
@@ -199,15 +176,8 @@ def test_overwriting_keeps_the_file(tmp_path: Path) -> None:
 )
 def test_a_short_write_says_why_it_is_one(tmp_path: Path, way: dict[str, Any]) -> None:
     """The write across the limit is short; the next one reports the limit."""
-
-    def limit_file_size() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
-
     new = tmp_path / "new"
-    changes = {**WRITE, "transfer_bytes": 16384, **way}
-    status, lines = run_bench({"cells": [cell(new, **changes)]}, preexec_fn=limit_file_size)
-    assert status == 1
-    (error,) = errors(lines)
+    error = failure([cell(new, **{**WRITE, "transfer_bytes": 16384, **way})], options=limited(30000))
     assert error["errno"] == errno.EFBIG
     assert "moved only" not in error["message"]
     assert not new.exists()
@@ -215,14 +185,9 @@ def test_a_short_write_says_why_it_is_one(tmp_path: Path, way: dict[str, Any]) -
 
 @pytest.mark.parametrize("interface", INTERFACES)
 def test_a_write_that_fails_leaves_no_file(tmp_path: Path, interface: str) -> None:
-    def limit_file_size() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
-
     new = tmp_path / "new"
-    changes = {**WRITE, "interface": interface, "threads": 2}
-    status, lines = run_bench({"cells": [cell(new, **changes)]}, preexec_fn=limit_file_size)
-    assert status == 1
-    assert errors(lines)[0]["errno"] == errno.EFBIG
+    error = failure([cell(new, **WRITE, interface=interface, threads=2)], options=limited(20000))
+    assert error["errno"] == errno.EFBIG
     assert not new.exists()
 
 
@@ -231,9 +196,7 @@ def test_a_write_that_fails_leaves_no_file(tmp_path: Path, interface: str) -> No
     [("data", 4 << 20, 22), ("missing", 65536, 2), (".", 65536, 21), ("/dev/zero", 65536, 22)],
 )
 def test_files_that_cannot_be_read(data: Path, path: str, total_bytes: int, number: int) -> None:
-    status, lines = run_bench({"cells": [cell(data.parent / path, total_bytes=total_bytes)]})
-    assert status == 1
-    assert errors(lines)[0]["errno"] == number
+    assert failure([cell(data.parent / path, total_bytes=total_bytes)])["errno"] == number
 
 
 @pytest.mark.parametrize(
@@ -266,10 +229,7 @@ def test_files_that_cannot_be_read(data: Path, path: str, total_bytes: int, numb
     ],
 )
 def test_plans_that_are_refused(data: Path, changes: dict[str, Any], message: str) -> None:
-    status, lines = run_bench({"cells": [cell(data, **changes)]})
-    assert status == 2
-    assert [line["type"] for line in lines] == ["error"]
-    assert message in lines[0]["message"]
+    assert message in failure([cell(data, **changes)], status=2)["message"]
 
 
 @pytest.mark.parametrize(
@@ -286,15 +246,11 @@ def test_plans_that_are_refused(data: Path, changes: dict[str, Any], message: st
     ],
 )
 def test_other_plans_that_are_refused(data: Path, changes: dict[str, Any]) -> None:
-    status, lines = run_bench({"cells": [cell(data)], **changes})
-    assert status == 2
-    assert [line["type"] for line in lines] == ["error"]
+    failure(status=2, **{"cells": [cell(data)], **changes})
 
 
 def test_cpus_that_are_not_allowed(data: Path) -> None:
-    status, lines = run_bench({"cells": [cell(data)], "runtime": {"device_cpus": "1023"}})
-    assert status == 1
-    assert "1023" in lines[0]["message"]
+    assert "1023" in failure([cell(data)], runtime={"device_cpus": "1023"})["message"]
 
 
 def test_reading_needs_no_more_than_read_permission(data: Path) -> None:
@@ -310,13 +266,8 @@ def test_reading_needs_no_more_than_read_permission(data: Path) -> None:
         if folder.stat().st_mode & 0o005 != 0o005 and folder != Path("/"):
             folder.chmod(folder.stat().st_mode | 0o055)
     data.chmod(0o444)
-    cells = [
-        cell(data, id=f"{interface}/{program}", interface=interface, program=program)
-        for interface in INTERFACES
-        for program in ("stream", "iterative", "once")
-    ]
-    status, lines = run_bench({"cells": cells}, **nobody)
-    assert errors(lines) == []
+    status, lines = run_bench({"cells": every_way(data)}, **nobody)
+    assert of_type(lines, "error") == []
     assert status == 0
 
 

@@ -5,26 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from mpi import why_absent
-from support import Command
-
-PATIENCE_S = 60
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def measuring(command: Command) -> bool:
-    return any("--plan" in line for line in command.processes())
-
+from processes import is_measuring, started, wait_until
+from support import TIMEOUT_S, Command
 
 LONG = [
     ["study", "placements"],
@@ -44,14 +30,11 @@ LONG = [
 @pytest.mark.parametrize("arguments", LONG, ids=" ".join)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(command: Command, scratch: Path, arguments: list[str], number: signal.Signals) -> None:
-    process = command.start(*arguments)
-    try:
-        wait_until(lambda: any(scratch.rglob("*")) and measuring(command))
+    with started(command, *arguments) as process:
+        wait_until(lambda: any(scratch.rglob("*")) and is_measuring(command))
         time.sleep(0.2)
         os.killpg(process.pid, number)  # as a terminal does it
-        output, message = process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
+        output, message = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 128 + number
     assert list(scratch.iterdir()) == []
     assert command.processes() == []
@@ -61,13 +44,10 @@ def test_interrupted(command: Command, scratch: Path, arguments: list[str], numb
 
 def test_interrupted_while_reading_a_file(command: Command, scratch: Path, data: Path) -> None:
     before = data.read_bytes()
-    process = command.start("bench", "-r", "-b", "2m", "-i", "100000", data)
-    try:
-        wait_until(lambda: measuring(command))
+    with started(command, "bench", "-r", "-b", "2m", "-i", "100000", data) as process:
+        wait_until(lambda: is_measuring(command))
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
+        process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 130
     assert data.read_bytes() == before
     assert command.processes() == []
@@ -82,23 +62,18 @@ def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
         start = ["study", "placements", "--quick", "--file", data]
         return [*start, "--repeats", repeats, "--out", out]
 
-    process = command.start(*arguments(30))
-    try:
+    with started(command, *arguments(30)) as process:
         # The second group: then the first is kept at any machine speed.
-        wait_until(lambda: (out / "unfinished.json").exists() and measuring(command))
+        wait_until(lambda: (out / "unfinished.json").exists() and is_measuring(command))
         os.killpg(process.pid, signal.SIGINT)
-        _, message = process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
+        _, message = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 130
     assert message.strip() == (
         f"ferry: interrupted; scratch files are removed; the same command continues from {out}/unfinished.json"
     )
     assert list(scratch.iterdir()) == []
     assert [path.name for path in out.iterdir()] == ["unfinished.json"]
-    other = command.run(*arguments(29))
-    assert other.returncode == 1
-    assert "differs in what is measured" in other.stderr
+    command.fails(*arguments(29), says="differs in what is measured")
     done = command.run(*arguments(30))
     assert done.returncode == 0
     assert "continuing from" in done.stderr

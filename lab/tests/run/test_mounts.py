@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
 from ferry_lab.run import mounts
-from support import SOURCES
+from processes import wait_until
+from support import SOURCES, run_python
 
 MOUNTS = Path("/proc/self/mounts")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
@@ -35,13 +35,7 @@ def program(body: str) -> str:
 
 
 def run(body: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program(body), str(folder)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": SOURCES},
-        timeout=60,
-    )
+    done = run_python(program(body), folder, PYTHONPATH=SOURCES)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -113,11 +107,7 @@ def test_a_killed_process_leaves_neither_mounts_nor_loop_devices(tmp_path: Path)
         assert process.stdout.readline() == "ready\n"
         assert loops_of(tmp_path) == [str(tmp_path / "image")]
         process.send_signal(signal.SIGKILL)
-    for _ in range(100):  # the kernel clears the device in the background
-        if not loops_of(tmp_path):
-            break
-        time.sleep(0.1)
-    assert loops_of(tmp_path) == []
+    wait_until(lambda: not loops_of(tmp_path))  # the kernel clears the device in the background
     assert str(tmp_path) not in MOUNTS.read_text()
 
 
@@ -156,13 +146,7 @@ os.wait()
 @needs_root
 def test_a_root_directory_that_is_no_mount_point(tmp_path: Path) -> None:
     """As after a chroot, on a file system that propagates mounts."""
-    done = subprocess.run(
-        [sys.executable, "-c", CHROOTED, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": SOURCES},
-        timeout=60,
-    )
+    done = run_python(CHROOTED, tmp_path, PYTHONPATH=SOURCES)
     if done.stdout == "absent\n":
         pytest.skip("absent: the right to mount, or a mount point at /")
     assert done.stdout.splitlines() == ["here 1", "there 0", "left 0"], done.stderr

@@ -6,34 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import cell, run_bench
+from measured import Lines, corrupt, failure, measure
+from support import cell
 
 TOTAL = 1 << 20
 CACHED = {"placement": "compute", "total_bytes": TOTAL, "transfer_bytes": TOTAL}
 RUNTIME = {"profile": False, "page_bytes": 65536}
 
 
-def samples(cells: list[dict[str, Any]], **plan: Any) -> dict[str, dict[str, Any]]:
+def samples(cells: Lines, repeats: int = 3) -> dict[str, dict[str, Any]]:
     """The last sample of each cell, all of which must succeed."""
-    status, lines = run_bench({"cells": cells, "runtime": RUNTIME, "repeats": 3, **plan})
-    assert [line for line in lines if line["type"] == "error"] == []
-    assert status == 0
-    return {line["cell"]: line for line in lines if line["type"] == "sample"}
+    return {line["cell"]: line for line in measure(cells, runtime=RUNTIME, repeats=repeats)}
 
 
 @pytest.mark.parametrize("interface", ["posix", "mmap", "uring", "ferry"])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("own", [False, True])
 def test_a_file_is_written_over(tmp_path: Path, interface: str, threads: int, own: bool) -> None:
-    made = cell(
-        tmp_path / "f",
-        interface=interface,
-        operation="write",
-        rewrite=True,
-        threads=threads,
-        file_per_thread=own,
-        total_bytes=TOTAL,
-    )
+    way = {"interface": interface, "threads": threads, "file_per_thread": own, "total_bytes": TOTAL}
+    made = cell(tmp_path / "f", operation="write", rewrite=True, **way)
     assert samples([made])["a"]["verified"]
     assert list(tmp_path.iterdir()) == []
 
@@ -95,15 +86,10 @@ def test_a_wrong_byte_in_one_of_many_files_is_caught(tmp_path: Path, interface: 
     many = {"transfer_bytes": 8192, "total_bytes": 8 * 8192, "program": "files"}
     path = tmp_path / "small"
     samples([cell(path, operation="write", keep=True, **many)], repeats=1)
-    spoiled = tmp_path / "small.00000005"
-    content = bytearray(spoiled.read_bytes())
-    content[4321] ^= 1
-    spoiled.write_bytes(content)
-    read = cell(path, interface=interface, expect_pattern_seed=1, **many)
-    status, lines = run_bench({"cells": [read]})
-    assert status == 1
-    assert "small.00000005" in lines[-1]["message"]
-    assert "wrong at byte 4321," in lines[-1]["message"]
+    corrupt(tmp_path / "small.00000005", 4321)
+    error = failure([cell(path, interface=interface, expect_pattern_seed=1, **many)])
+    assert "small.00000005" in error["message"]
+    assert "wrong at byte 4321," in error["message"]
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -123,8 +109,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), WRONG, ids=lambda case: str(case))
+@pytest.mark.parametrize(("changes", "message"), WRONG, ids=str)
 def test_wrong_cells_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    status, lines = run_bench({"cells": [cell(tmp_path / "f", **changes)]})
-    assert status == 2
-    assert message in lines[-1]["message"]
+    assert message in failure([cell(tmp_path / "f", **changes)], status=2)["message"]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from documents import validated
+from documents import measured
 from ferry import uris
 from ferry_lab.run import measuring
-from support import Command, cell, run_bench
+from measured import failure
+from processes import started, wait_until
+from support import TIMEOUT_S, Command, cell
 
 NOWHERE = "nfs://127.0.0.1/x?nfsport=1&mountport=1"
 
@@ -49,9 +49,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 def bench(command: Command, *arguments: object) -> tuple[dict[str, Any], str]:
     """Runs it, and returns the document and the output."""
-    done = command.run("bench", "--json", "out.json", "--overwrite", *arguments)
-    assert (done.returncode, done.stderr) == (0, "")
-    return validated(command.scratch / "out.json"), done.stdout
+    return measured(command, "bench", "--overwrite", *arguments)
 
 
 # ---- without a server ----------------------------------------------------------------------------
@@ -59,40 +57,25 @@ def bench(command: Command, *arguments: object) -> tuple[dict[str, Any], str]:
 
 @pytest.mark.parametrize("interface", ["posix", "mmap", "uring"])
 def test_only_ferry_reaches_a_uri(command: Command, interface: str) -> None:
-    done = command.run("bench", "-a", interface, NOWHERE)
-    assert done.returncode == 2
-    assert "a URI is reached by -a ferry, in any placement" in done.stderr
-    assert done.stderr.count("\n") == 1
-    status, lines = run_bench({"cells": [{**cell(Path("x"), interface=interface), "path": NOWHERE}]})
-    assert status == 2
-    assert "must be ferry for a URI" in lines[-1]["message"]
+    command.fails("bench", "-a", interface, NOWHERE, says="a URI is reached by -a ferry, in any placement", status=2)
+    error = failure([{**cell(Path("x"), interface=interface), "path": NOWHERE}], status=2)
+    assert "must be ferry for a URI" in error["message"]
 
 
 def test_direct_io_is_for_mounted_file_systems(command: Command) -> None:
-    done = command.run("bench", "--direct", NOWHERE)
-    assert done.returncode == 2
-    assert "--direct is for mounted file systems" in done.stderr
+    command.fails("bench", "--direct", NOWHERE, says="--direct is for mounted file systems", status=2)
 
 
 def test_a_server_that_is_not_there(command: Command) -> None:
-    done = command.run("bench", NOWHERE)
-    assert done.returncode == 1
-    assert "the NFS server 127.0.0.1 cannot be used" in done.stderr
-    assert done.stderr.count("\n") == 1
+    command.fails("bench", NOWHERE, says="the NFS server 127.0.0.1 cannot be used")
 
 
 def test_a_library_that_is_not_there(command: Command) -> None:
-    done = command.run("bench", "pvfs2:/mnt/none/f")
-    assert done.returncode == 1
-    assert "libpvfs2.so.2" in done.stderr or "pvfs2" in done.stderr
-    assert done.stderr.count("\n") == 1
+    command.fails("bench", "pvfs2:/mnt/none/f", says="pvfs2")
 
 
 def test_what_no_storage_knows_is_not_shown(command: Command) -> None:
-    done = command.run("bench", f"{NOWHERE}&key=secret,x:1")
-    assert done.returncode == 1
-    assert "secret" not in done.stderr
-    assert 'no setting "key"' in done.stderr
+    assert "secret" not in command.fails("bench", f"{NOWHERE}&key=secret,x:1", says='no setting "key"')
 
 
 @pytest.mark.parametrize(
@@ -178,25 +161,17 @@ def test_what_is_there_already(command: Command, served: Served) -> None:
     path = served.folder / "bench"
     path.write_bytes(b"x" * 100)
     try:
-        done = command.run("bench", "-b", "1m", uri)
-        assert done.returncode == 1
-        assert "exists; --overwrite replaces it" in done.stderr
+        command.fails("bench", "-b", "1m", uri, says="exists; --overwrite replaces it")
         assert path.read_bytes() == b"x" * 100
-        done = command.run("bench", "-r", "-b", "1m", uri)
-        assert "has 100 bytes, and -b 1 MiB needs 1 MiB" in done.stderr
+        command.fails("bench", "-r", "-b", "1m", uri, says="has 100 bytes, and -b 1 MiB needs 1 MiB")
         bench(command, "-w", "-b", "1m", "-i", 1, uri)  # with --overwrite
         assert path.stat().st_size == 1 << 20, "what was there is not removed"
-        done = command.run("bench", uris.in_folder(uri, "f"))
-        assert done.returncode == 1
-        assert "Not a directory" in done.stderr
+        command.fails("bench", uris.in_folder(uri, "f"), says="Not a directory")
     finally:
         path.unlink()
-    done = command.run("bench", "-r", uri)
-    assert "does not exist; name a path that does" in done.stderr
-    done = command.run("bench", served.uri("none/f"))
-    assert "does not exist; make it or name another" in done.stderr
-    done = command.run("bench", served.folder_uri)
-    assert "is a directory; name a file in it" in done.stderr
+    command.fails("bench", "-r", uri, says="does not exist; name a path that does")
+    command.fails("bench", served.uri("none/f"), says="does not exist; make it or name another")
+    command.fails("bench", served.folder_uri, says="is a directory; name a file in it")
 
 
 def test_a_corrupted_byte_is_found(command: Command, served: Served) -> None:
@@ -204,29 +179,23 @@ def test_a_corrupted_byte_is_found(command: Command, served: Served) -> None:
     bench(command, "-w", "-k", "-b", "1m", "-i", 1, uri)
     path = served.folder / "bench"
     try:
-        with path.open("r+b") as file:
+        with path.open("r+b") as file:  # written through to the server
             file.seek(700_000)
             byte = file.read(1)
             file.seek(700_000)
             file.write(bytes([byte[0] ^ 1]))
             os.fsync(file.fileno())
-        done = command.run("bench", "-r", "-R", "-b", "1m", "-i", 1, uri)
-        assert done.returncode == 1
-        assert "wrong at byte 700000" in done.stderr
+        command.fails("bench", "-r", "-R", "-b", "1m", "-i", 1, uri, says="wrong at byte 700000")
     finally:
         path.unlink()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_leaves_nothing(command: Command, served: Served, number: signal.Signals) -> None:
-    process = command.start("bench", "-b", "64m", "-i", 1000, served.uri("bench"))
-    end = time.monotonic() + 60
-    while "bench" not in served.names():
-        assert time.monotonic() < end
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    with started(command, "bench", "-b", "64m", "-i", 1000, served.uri("bench")) as process:
+        wait_until(lambda: "bench" in served.names())
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 128 + number
     assert "interrupted" in errors or number == signal.SIGTERM
     assert command.processes() == []
@@ -234,7 +203,6 @@ def test_an_interruption_leaves_nothing(command: Command, served: Served, number
 
 def test_measurements_can_be_imported(command: Command, served: Served) -> None:
     bench(command, "-b", "1m", "-i", 2, served.uri("bench"))
-    done = command.run("import", "out.json", "--json", "all.json")
-    assert (done.returncode, done.stderr) == (0, "")
-    rows = json.loads((command.scratch / "all.json").read_text())["rows"]
-    assert len(rows) == 2
+    made = command.scratch.parent / "r.json"
+    document, _ = measured(command, "import", made.rename(made.with_name("bench.json")))
+    assert len(document["rows"]) == 2

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from measured import Lines, failure, measure, of_type
 from support import cell, run_bench
 
 AUTOMATIC = {"placement": "automatic", "total_bytes": 2 << 20, "transfer_bytes": 65536}
 
 
-def counters(lines: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    return next(x["cache"] for x in lines if x["type"] == "sample" and x["cell"] == name)
+def counters(lines: Lines, name: str) -> dict[str, Any]:
+    return next(sample["cache"] for sample in of_type(lines, "sample") if sample["cell"] == name)
 
 
 def test_each_variant_is_a_runtime_of_its_own(data: Path) -> None:
@@ -52,24 +53,19 @@ def test_reads_with_gaps_read_each_place_once(data: Path) -> None:
     status, lines = run_bench({"cells": cells, "repeats": 2, "runtime": runtime})
     assert status == 0, lines
     assert counters(lines, "cached")["misses"] == 16
-    assert all(line["operations"] == 16 for line in lines if line["type"] == "sample")
+    assert all(sample["operations"] == 16 for sample in of_type(lines, "sample"))
 
 
 def test_gaps_beyond_the_end_are_refused(data: Path) -> None:
     beyond = {"total_bytes": 17 * 4096, "stride_bytes": 131072}
-    status, lines = run_bench({"cells": [cell(data, **beyond)]})
-    assert status == 1
-    assert "needs 2228224" in lines[-1]["message"]
+    assert "needs 2228224" in failure([cell(data, **beyond)])["message"]
 
 
 def test_no_round_begins_after_the_time_limit(data: Path) -> None:
     cells = [cell(data, id=name) for name in "ab"]
-    status, lines = run_bench({"cells": cells, "repeats": 1_000_000, "time_limit_ms": 300})
-    assert status == 0
-    samples = [line["cell"] for line in lines if line["type"] == "sample"]
+    samples = [line["cell"] for line in measure(cells, repeats=1_000_000, time_limit_ms=300)]
     assert samples.count("a") == samples.count("b") < 1_000_000, "whole rounds"
-    _, lines = run_bench({"cells": cells, "repeats": 3, "time_limit_ms": 1})
-    assert [line["type"] for line in lines].count("sample") == 2, "one round is always made"
+    assert len(measure(cells, repeats=3, time_limit_ms=1)) == 2, "one round is always made"
 
 
 WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -92,10 +88,8 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("of_cell", "of_plan", "message"), WRONG, ids=lambda case: str(case))
+@pytest.mark.parametrize(("of_cell", "of_plan", "message"), WRONG, ids=str)
 def test_wrong_plans_are_refused(
     tmp_path: Path, of_cell: dict[str, Any], of_plan: dict[str, Any], message: str
 ) -> None:
-    status, lines = run_bench({"cells": [cell(tmp_path / "f", **of_cell)], **of_plan})
-    assert status == 2
-    assert message in lines[-1]["message"]
+    assert message in failure([cell(tmp_path / "f", **of_cell)], status=2, **of_plan)["message"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from ferry import native, programs
+from ferry import native
 from ferry.errors import FerryError
 from ferry_lab.tune import profile
 from ferry_lab.tune.tune import make_entry
@@ -97,20 +95,14 @@ def settled() -> Outcome:
     return outcome
 
 
-def test_the_library_takes_all_that_tune_writes(command: Command, scratch: Path) -> None:
+def test_the_library_takes_all_that_tune_writes(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = native.read_info(str(scratch))
     machine, made = make_entry(facts, settled(), "today")
     path = scratch / "profile.toml"
     made = msgspec.to_builtins(made)
     profile.write(str(path), profile.merge(None, msgspec.to_builtins(machine), made))
-    done = subprocess.run(
-        [str(programs.find_program("ferry-info")), str(scratch)],
-        env={**command.environment, "FERRY_PROFILE": str(path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    answer = json.loads(done.stdout)
+    monkeypatch.setenv("FERRY_PROFILE", str(path))
+    answer = native.read_info(str(scratch))
     assert answer["profile"]["applies"], answer["profile"]["why"]
     assert not any("profile" in note for note in answer["runtime"]["notes"])
     tuning = answer["tuning"]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import shutil
 import signal
-import subprocess
 import tomllib
 from pathlib import Path
 
 import msgspec
 import pytest
+from ferry import files
+from ferry.errors import FerryError
 from ferry_lab.tune.entry import TuneDocument
+from processes import on_terminal
 from support import Command
 
 SECONDS = "10"  # too short to judge much; omissions are reported
@@ -41,32 +41,21 @@ def test_it_writes_a_profile_that_applies(command: Command, scratch: Path) -> No
     for word in ("built in", "best found", "recommended:", f"written to {path}"):
         assert word in done.stdout
     given = {**command.environment, "FERRY_PROFILE": str(path)}
-    info = json.loads(command.run("info", scratch, "--json", "-", env=given).stdout)
+    info = json.loads(command.succeeds("info", scratch, "--json", "-", env=given))
     assert info["profile"]["applies"], info["profile"]["why"]
-    again = command.run("tune", "--budget", SECONDS, "--out", path, "--json", "-")
-    assert again.returncode == 0, again.stderr
-    json.loads(again.stdout)
+    command.json("tune", "--budget", SECONDS, "--out", path)
     assert len(tomllib.loads(path.read_text())["storages"]) == 1, "replaced, not added"
 
 
 def test_a_terminal_sees_a_bar(command: Command, scratch: Path) -> None:
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        command.arguments("tune", "--budget", SECONDS, "--out", "p.toml"),
-        env={**command.environment, "TERM": "xterm"},
-        cwd=scratch,
-        stdout=subprocess.DEVNULL,
-        stderr=follower,
-    )
-    os.close(follower)
+    tune = ["tune", "--budget", SECONDS, "--out", "p.toml"]
     seen = b""
-    try:
-        while chunk := os.read(leader, 4096):
-            if b"tuning" not in seen and b"tuning" in (seen := seen + chunk):
+    with on_terminal(command, 80, *tune, stream="stderr", kind="xterm") as (process, pieces):
+        for piece in pieces:
+            if b"tuning" not in seen and b"tuning" in (seen := seen + piece):
                 process.terminate()  # it would use its whole budget
-    except OSError:
-        pass  # the other end is closed
-    assert process.wait() == 128 + signal.SIGTERM
+        process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
     assert b"tuning" in seen
     assert list(scratch.iterdir()) == []
 
@@ -92,19 +81,11 @@ def test_what_cannot_be_is_one_line(
 ) -> None:
     (scratch / "FILE").write_text("no profile")
     (scratch / "DIR").mkdir()
-    done = command.run("tune", *arguments)
-    assert done.returncode == status
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert message in line
+    command.fails("tune", *arguments, says=message, status=status)
     assert sorted(file.name for file in scratch.iterdir()) == ["DIR", "FILE"]
 
 
-def test_a_full_disk_is_told_beforehand(command: Command, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    del command
-    from ferry import files
-    from ferry.errors import FerryError
-
+def test_a_full_disk_is_told_beforehand(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(scratch)._replace(free=1 << 20)
     monkeypatch.setattr(files.shutil, "disk_usage", lambda _: usage)
     with pytest.raises(FerryError, match="free some space"), files.scratch_folder(str(scratch), 1 << 25):

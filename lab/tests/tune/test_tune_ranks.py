@@ -76,13 +76,12 @@ def test_an_entry_without_ranks_keeps_what_they_found() -> None:
 @needs_mpi
 def test_from_end_to_end(command: Command, scratch: Path) -> None:
     path, facts = scratch / "profile.toml", scratch / "tune.json"
-    done = command.run("tune", "--budget", "10", "--ranks", "2", "--out", path, "--json", facts)
-    assert done.returncode == 0, done.stderr
+    shown = command.succeeds("tune", "--budget", "10", "--ranks", "2", "--out", path, "--json", facts)
     assert sorted(scratch.iterdir()) == [path, facts], "scratch files are gone"
-    assert "MPI_Info: cb_nodes = " in done.stdout
+    assert "MPI_Info: cb_nodes = " in shown
     (entry,) = tomllib.loads(path.read_text())["storages"]
     (found,) = (one for one in entry["settings"] if one["name"] == "collective")
     assert found["taken"] == ("collective" in entry)
     given = {**command.environment, "FERRY_PROFILE": str(path)}
-    info = json.loads(command.run("info", scratch, "--json", "-", env=given).stdout)
+    info = json.loads(command.succeeds("info", scratch, "--json", "-", env=given))
     assert info["profile"]["applies"], info["profile"]["why"]
