@@ -12,14 +12,12 @@ from msgspec.structs import replace
 
 from ferry import output_files, terminal
 from ferry.errors import FerryError
+from ferry.native import Json
 from ferry.sizes import format_size
-from ferry_lab.importers import import_fio, import_ior
-from ferry_lab.importers.imported import NotUnderstood
+from ferry_lab.importers.other_tools import NotUnderstood, read_fio, read_ior
 from ferry_lab.results import results
 from ferry_lab.results.records import SCHEMA, ImportedRow, Metrics, RanksMetrics, RanksRow, Row, read_document
 from ferry_lab.run.measuring import Measurement
-
-Json = dict[str, Any]
 
 _HOW = "name what ior -O summaryFormat=JSON, fio --output-format=json or ferry bench --json has written"
 
@@ -87,9 +85,9 @@ def _gather_own(path: str, parsed: Json, gathered: _Gathered) -> None:
 
 def _reader(document: Json) -> Callable[[Json, str], list[ImportedRow]] | None:
     if "fio version" in document:
-        return import_fio.read_rows
+        return read_fio
     if "tests" in document and "Command line" in document:
-        return import_ior.read_rows
+        return read_ior
     return None
 
 
