@@ -43,7 +43,7 @@ from ferry_lab.studies import SIMULATED, STUDIES, find_study
 )
 @flags.OVERWRITE
 @flags.JSON
-def command(name: str, **given: Any) -> None:
+def command(name: str, simulate: bool, cluster: str | None, **given: Any) -> None:
     """Answer one question with a fixed matrix of measurements.
 
     \b
@@ -76,8 +76,8 @@ def command(name: str, **given: Any) -> None:
 
     The output begins with what the numbers show; tables follow. Scratch files are always removed.
     """
-    if given["simulate"] or given["cluster"] is not None:
-        _simulate(name, given)
+    if simulate or cluster is not None:
+        _simulate(name, simulate, cluster, given)
         return
     from ferry_lab.run import study
 
@@ -90,39 +90,21 @@ def command(name: str, **given: Any) -> None:
         raise click.UsageError(why_no_uri(given["storage"]) or f"{given['storage']} is no URI; --dir is for folders")
     if given["file"] is not None and given["folder"] is not None:
         raise click.UsageError("--dir is for scratch files; with --file nothing is written")
-    study.run(
-        chosen(),
-        study.StudyOptions(
-            folder=given["folder"] if given["folder"] is not None else tempfile.gettempdir(),
-            file=given["file"],
-            quick=given["quick"],
-            repeats=given["repeats"],
-            out=given["out"],
-            json=given["json_path"],
-            overwrite=given["overwrite"],
-            storage=given["storage"],
-            folder_given=given["folder"] is not None,
-        ),
-    )
+    folder = given.pop("folder")
+    where = tempfile.gettempdir() if folder is None else folder
+    options = study.StudyOptions(where, json=given.pop("json_path"), folder_given=folder is not None, **given)
+    study.run(chosen(), options)
 
 
-def _simulate(name: str, given: dict[str, Any]) -> None:
+def _simulate(name: str, simulate: bool, cluster: str | None, given: dict[str, Any]) -> None:
     """Runs the model. Raises UsageError for flags that only measuring takes, or only the model."""
     if name != SIMULATED:
         raise click.UsageError(f"--simulate and --cluster are for the study {SIMULATED}")
-    if not given["simulate"]:
+    if not simulate:
         raise click.UsageError("--cluster is for the model of a cluster; add --simulate")
-    for key, flag in (*(("folder", "--dir"), ("file", "--file"), ("repeats", "--repeats")), ("storage", "--storage")):
-        if given[key] is not None:
+    for key, flag in {"folder": "--dir", "file": "--file", "repeats": "--repeats", "storage": "--storage"}.items():
+        if given.pop(key) is not None:
             raise click.UsageError(f"{flag} is for measuring, and --simulate measures nothing")
     from ferry_lab.studies import writers_simulate
 
-    writers_simulate.run(
-        writers_simulate.Options(
-            cluster=given["cluster"],
-            quick=given["quick"],
-            out=given["out"],
-            json=given["json_path"],
-            overwrite=given["overwrite"],
-        )
-    )
+    writers_simulate.run(writers_simulate.Options(cluster=cluster, json=given.pop("json_path"), **given))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from ferry import flags
@@ -36,9 +38,7 @@ from ferry_lab.tune.limits import BUDGET_S, BUDGET_S_MIN, RANKS_MAX
 )
 @flags.OVERWRITE
 @flags.JSON
-def command(
-    folder: str | None, budget_s: int, ranks: int | None, out: str | None, overwrite: bool, json_path: str | None
-) -> None:
+def command(folder: str | None, json_path: str | None, **given: Any) -> None:
     """Find the fastest settings on this machine and write the profile that the library reads.
 
     Tries page sizes, readahead, server threads, calls in flight, and the sizes from which the host
@@ -48,13 +48,4 @@ def command(
     """
     from ferry_lab.tune import tune
 
-    tune.run(
-        tune.TuneOptions(
-            folder=folder if folder is not None else ".",
-            budget_s=budget_s,
-            ranks=ranks,
-            out=out,
-            json=json_path,
-            overwrite=overwrite,
-        )
-    )
+    tune.run(tune.TuneOptions("." if folder is None else folder, json=json_path, **given))

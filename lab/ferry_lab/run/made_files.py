@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ferry.sizes import MIB
 from ferry.uris import is_uri
 from ferry_lab.run.measuring import run_plan
@@ -13,42 +15,28 @@ def make_pattern_file(path: str, size_bytes: int, seed: int, piece_bytes: int | 
 
     ``piece_bytes`` splits it into files of that size, as program ``files`` needs, without sync.
     """
-    whole = piece_bytes is None
-    cell = Cell(
-        id="make",
-        **_way(path),
-        operation="write",
-        path=path,
-        program="stream" if whole else "files",
-        transfer_bytes=piece_bytes or min(size_bytes, MIB),
-        total_bytes=size_bytes,
-        sync="fsync" if whole else "none",
-        keep=True,
-        seed=seed,
-    )
-    return int(run_plan(Plan([cell], 1)).samples["make"][0].pattern_seed)
-
-
-def _way(path: str) -> dict[str, str]:
-    """Returns the plainest interface to a file."""
-    if is_uri(path):
-        return {"interface": "ferry", "placement": "host"}
-    return {"interface": "posix"}
+    if piece_bytes is not None:
+        return _make(path, size_bytes, seed, piece_bytes, program="files", sync="none")
+    return _make(path, size_bytes, seed, min(size_bytes, MIB))
 
 
 def make_pattern_files(path: str, size_bytes: int, count: int, seed: int) -> None:
     """Makes durable files ``path``.00000000 and so on, one per thread."""
+    _make(path, count * size_bytes, seed, min(size_bytes, MIB), threads=count, file_per_thread=True)
+
+
+def _make(path: str, total_bytes: int, seed: int, transfer_bytes: int, sync: str = "fsync", **changes: Any) -> int:
     cell = Cell(
         id="make",
-        **_way(path),
+        interface="ferry" if is_uri(path) else "posix",  # the plainest one
+        placement="host" if is_uri(path) else None,
         operation="write",
         path=path,
-        transfer_bytes=min(size_bytes, MIB),
-        total_bytes=count * size_bytes,
-        threads=count,
-        file_per_thread=True,
-        sync="fsync",
+        transfer_bytes=transfer_bytes,
+        total_bytes=total_bytes,
+        sync=sync,
         keep=True,
         seed=seed,
+        **changes,
     )
-    run_plan(Plan([cell], 1))
+    return int(run_plan(Plan([cell], 1)).samples["make"][0].pattern_seed)

@@ -10,20 +10,18 @@ import os
 import tempfile
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
 from ferry.errors import FerryError
 from ferry.files import check_folder, signals_ignored
+from ferry.native import Json
 
 SCHEMA = "ferry.profile/1"
 _HEAD = (
     "# Written by ferry tune. The library decides from it; ferry info PATH says how.\n"
     "# docs/guide/tuning.md explains every key. Without this file the built-in settings hold.\n\n"
 )
-
-Json = dict[str, Any]
 
 
 def default_path() -> str:

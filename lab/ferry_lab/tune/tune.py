@@ -10,27 +10,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from ferry import __version__, output_files, terminal
 from ferry.files import scratch_folder
-from ferry.native import read_info
-from ferry.sizes import MIB
+from ferry.native import Json, read_info
 from ferry_lab.results import results
+from ferry_lab.run.made_files import make_pattern_file
 from ferry_lab.run.measuring import mpiexec, run_plan
-from ferry_lab.run.plan import Cell, Plan, RuntimeSettings
+from ferry_lab.run.plan import Plan, RuntimeSettings
 from ferry_lab.stats import judge
 from ferry_lab.tune import profile, tune_ranks
 from ferry_lab.tune.entry import Entry, TunedMachine, TuneDocument, TunedSetting, TunedWorkload
-from ferry_lab.tune.tune_outcome import Outcome, Tuned
 from ferry_lab.tune.tune_report import print_report
-from ferry_lab.tune.tuning_choice import View, judge_point, pick
+from ferry_lab.tune.tuning_choice import Outcome, Tuned, View, judge_point, pick
 from ferry_lab.tune.tuning_workloads import (
     CACHE_BYTES,
     CALL,
@@ -53,8 +50,6 @@ _SLACK = 1.15
 _CELL_S = 0.02  # how long a cell takes, until measured
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")  # their pages cannot be dropped
 
-Json = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class TuneOptions:
@@ -76,7 +71,9 @@ def run(options: TuneOptions) -> None:
         mpiexec()  # raises before measuring
     with scratch_folder(options.folder, 2 * FILE_BYTES) as scratch:
         facts = read_info(str(scratch))
-        with _clock(options) as clock:
+        label = f"tuning {os.path.abspath(options.folder)}, s"
+        with terminal.progress(label, options.budget_s) as bar:
+            clock = Clock(options.budget_s, bar.advance)
             outcome = measure(str(scratch), facts, clock)
     choice = None if options.ranks is None else tune_ranks.measure(options.folder, options.ranks)
     outcome.spent_s = clock.elapsed_s()
@@ -132,13 +129,6 @@ class Clock:
         """Records how long cells took."""
         self._measured_s += time_s
         self._cells += cells + samples
-
-
-@contextmanager
-def _clock(options: TuneOptions) -> Iterator[Clock]:
-    label = f"tuning {os.path.abspath(options.folder)}, s"
-    with terminal.progress(label, options.budget_s) as bar:
-        yield Clock(options.budget_s, bar.advance)
 
 
 # The runtimes and cells of a plan: one cell per workload and point, for some points two.
@@ -242,18 +232,7 @@ def _explore(folder: str, waiting: Sequence[Tuned], outcome: Outcome, clock: Clo
 
 def make_file(folder: str) -> None:
     """Makes the file that workloads read."""
-    cell = Cell(
-        id="data",
-        interface="posix",
-        operation="write",
-        path=f"{folder}/data",
-        transfer_bytes=MIB,
-        total_bytes=FILE_BYTES,
-        sync="fsync",
-        keep=True,
-        seed=FILE_SEED,
-    )
-    run_plan(Plan([cell], 1))
+    make_pattern_file(f"{folder}/data", FILE_BYTES, FILE_SEED)
 
 
 def _explore_keys(setting: Setting) -> list[Key]:

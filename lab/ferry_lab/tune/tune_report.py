@@ -6,8 +6,7 @@ from rich.console import Console
 
 from ferry import file_systems, terminal
 from ferry_lab.tune.entry import Entry
-from ferry_lab.tune.tune_outcome import Outcome, Tuned
-from ferry_lab.tune.tuning_choice import WorkloadComparison
+from ferry_lab.tune.tuning_choice import Outcome, Tuned, WorkloadComparison
 
 
 def storage_of(entry: Entry) -> str:

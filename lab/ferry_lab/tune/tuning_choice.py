@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ferry_lab.stats import judge
-from ferry_lab.tune.tuning_workloads import DEFAULTS, DURABLE, Point, Setting, by_host, crossover_ends
+from ferry_lab.tune.tuning_workloads import DEFAULTS, DURABLE, Point, Setting, Workload, by_host, crossover_ends
 
 View = tuple[str, str]  # workload, and which of its times
 Times = Mapping[tuple[View, Point], Sequence[float]]  # ns, by repeat
@@ -52,6 +52,45 @@ class Verdict:
     gain: judge.Bounds  # over all views together
     noise: float
     comparisons: list[WorkloadComparison]
+
+
+@dataclass
+class Tuned:
+    """The outcome for one setting."""
+
+    setting: Setting
+    candidate: Candidate | None = None
+    verdict: Verdict | None = None
+    in_force: bool = False  # accepted, and not dropped later
+    reason: str = "no candidate looked better"
+
+    def point(self) -> Point:
+        """Returns the defaults with the candidate, which must exist."""
+        assert self.candidate is not None
+        return DEFAULTS.with_setting(self.setting.key, self.candidate.value)
+
+    def workloads(self) -> list[Workload]:
+        """Returns the workloads that the candidate, which must exist, changes."""
+        assert self.candidate is not None
+        return self.setting.relevant(self.candidate.value)
+
+
+@dataclass
+class Outcome:
+    """The outcome of all settings."""
+
+    tuned: list[Tuned]
+    whole: Verdict | None = None  # of all accepted settings together
+    notes: list[str] = field(default_factory=list)
+    spent_s: float = 0.0
+
+    def point(self) -> Point:
+        """Returns the settings to recommend."""
+        point = DEFAULTS
+        for tuned in self.tuned:
+            if tuned.in_force and tuned.candidate is not None:
+                point = point.with_setting(tuned.setting.key, tuned.candidate.value)
+        return point
 
 
 def pick(setting: Setting, times: Times) -> Candidate | None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from ferry.native import Json
 from ferry.sizes import KIB, MIB, format_size, largest_power_of_two
 from ferry_lab.run.plan import Cell
-
-Json = dict[str, Any]
 
 NEVER = "never"
 CALL, FLUSHED, DURABLE = "call", "call + flush", "call + fsync"
@@ -103,12 +101,10 @@ class Point:
 
     def with_setting(self, key: str, value: int | str) -> Point:
         """Returns this point with one setting changed."""
-        values = {name: getattr(self, name) for name in Point.__dataclass_fields__}
-        if key in values:
-            values[key] = value
-        else:
-            values["crossovers"] = tuple(sorted({**dict(self.crossovers), key: value}.items()))
-        return Point(**values)
+        changes: Json = {key: value}
+        if key not in Point.__dataclass_fields__:
+            changes = {"crossovers": tuple(sorted({**dict(self.crossovers), key: value}.items()))}
+        return replace(self, **changes)
 
 
 DEFAULTS = Point()

@@ -11,8 +11,7 @@ from ferry import native
 from ferry.errors import FerryError
 from ferry_lab.tune import profile
 from ferry_lab.tune.tune import make_entry
-from ferry_lab.tune.tune_outcome import Outcome, Tuned
-from ferry_lab.tune.tuning_choice import Candidate
+from ferry_lab.tune.tuning_choice import Candidate, Outcome, Tuned
 from ferry_lab.tune.tuning_workloads import NEVER, make_settings
 from support import Command
 
@@ -114,13 +113,15 @@ def test_the_library_takes_all_that_tune_writes(scratch: Path, monkeypatch: pyte
 
 def test_info_says_that_a_profile_is_broken_or_of_another_machine(command: Command, scratch: Path) -> None:
     path = scratch / "profile.toml"
-    given = {**command.environment, "FERRY_PROFILE": str(path)}
+    command.environment["FERRY_PROFILE"] = str(path)
+
+    def info() -> str:
+        return " ".join(command.succeeds("info", scratch).split())
+
     path.write_text('schema = "ferry.profile/1"\nsettings = 1\n')
-    text = " ".join(command.run("info", scratch, env=given).stdout.split())
-    assert "degraded the profile " in text
-    assert "line 2: settings is not known" in text
+    assert "degraded the profile " in info()
+    assert "line 2: settings is not known" in info()
     profile.write(str(path), profile.merge(None, MACHINE, entry()))
-    text = " ".join(command.run("info", scratch, env=given).stdout.split())
-    assert "measured on another machine" in text
-    done = command.run("info", scratch, env={**given, "FERRY_PROFILE": f"{path}.gone"})
-    assert "there is none; ferry tune measures one" in " ".join(done.stdout.split())
+    assert "measured on another machine" in info()
+    path.unlink()
+    assert "there is none; ferry tune measures one" in info()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from ferry_lab.stats import judge
 from ferry_lab.tune import tune
-from ferry_lab.tune.tune_outcome import Outcome, Tuned
+from ferry_lab.tune.tuning_choice import Outcome, Tuned
 from ferry_lab.tune.tuning_workloads import DEFAULTS
 from made_up import sample
 
