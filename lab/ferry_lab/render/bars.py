@@ -75,11 +75,9 @@ class Bars(Plot):
         heights = [_BAR * max(len(panel.bars) for panel in row) for row in rows]
         longest = max(len(bar.text) for panel in self.panels for bar in panel.bars)
         margins = Margins(left=self.label_width, right=_GAP + _LETTER * longest, bottom=14)
-        axes = make_panels(layout, columns, heights, margins)
-        for unused in axes[len(self.panels) :]:
-            unused.remove()
+        axes = make_panels(layout, len(self.panels), columns, heights, margins)
         look_of = looks([bar.name for panel in self.panels for bar in panel.bars])
-        for at, panel in zip(axes, self.panels, strict=False):
+        for at, panel in zip(axes, self.panels, strict=True):
             self._draw_panel(at, panel, {n: look.light for n, look in look_of.items()}, tips)
         return axes[0].figure  # type: ignore[return-value]
 

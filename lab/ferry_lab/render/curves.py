@@ -91,12 +91,9 @@ class Curves(Plot):
         longest = max(len(line.label) for panel in self.panels for line in panel.series)
         right = max(90.0, _LABEL_GAP + 7 + _LETTER * longest)
         margins = Margins(left=84, right=right, bottom=50, shared=True)
-        panels = make_panels(layout, columns, [_HEIGHT] * rows, margins)
-        for unused in panels[len(self.panels) :]:
-            unused.remove()
-        names = [line.name for panel in self.panels for line in panel.series]
-        look_of = looks(names)
-        for number, (axes, panel) in enumerate(zip(panels, self.panels, strict=False)):
+        panels = make_panels(layout, len(self.panels), columns, [_HEIGHT] * rows, margins)
+        look_of = looks([line.name for panel in self.panels for line in panel.series])
+        for number, (axes, panel) in enumerate(zip(panels, self.panels, strict=True)):
             self._draw_panel(axes, panel, look_of, tips)
             axes.tick_params(axis="y", labelleft=number % columns == 0)
         return panels[0].figure  # type: ignore[return-value]

@@ -152,15 +152,12 @@ def _file_system(system: FileSystem) -> str:
 
 
 def _runtime(runtime: RuntimeInForce) -> str:
-    cache = runtime.page_cache
-    what = "no page cache in the device"
-    if cache is not None:
-        what = f"page cache of {format_size(cache.cache_bytes)} in the device, pages of {format_size(cache.page_bytes)}"
     shared = ", oversubscribed" if runtime.oversubscribed else ""
     where = f"CPUs {runtime.device_cpus}" if runtime.device == "cpu" else runtime.device
     return (
         f"device {where}, server CPUs {runtime.server_cpus}{shared}; "
-        f"{runtime.storage_engine}; {runtime.arena_pages}; {what}"
+        f"{runtime.storage_engine}; {runtime.arena_pages}; "
+        f"{runtime.page_cache or 'no page cache in the device'}"
     )
 
 

@@ -115,8 +115,8 @@ class Margins:
     shared: bool = False
 
 
-def make_panels(layout: Layout, columns: int, heights: list[float], margins: Margins) -> list[Axes]:
-    """Returns axes side by side, in ``columns``; one height for each row of them, in units."""
+def make_panels(layout: Layout, count: int, columns: int, heights: list[float], margins: Margins) -> list[Axes]:
+    """Returns ``count`` axes side by side, in ``columns``; one height for each row of them, in units."""
     from matplotlib.figure import Figure
 
     width = WIDTHS[layout]
@@ -129,7 +129,7 @@ def make_panels(layout: Layout, columns: int, heights: list[float], margins: Mar
         top -= margins.top + height
         lefts = margins.left if margins.shared else margins.left * columns
         inner = (width - lefts) / columns - margins.right
-        for column in range(columns):
+        for column in range(min(columns, count - len(made))):
             left = margins.left + column * (width - lefts) / columns
             if not margins.shared:
                 left += column * margins.left

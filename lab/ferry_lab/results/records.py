@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ferry import file_systems
+from ferry.sizes import format_size
 
 SCHEMA = "ferry.results/3"
 
@@ -102,6 +103,11 @@ class ServiceCpus(Record):
 class PageCache(Record):
     cache_bytes: Positive
     page_bytes: Annotated[int, Meta(ge=4096)]
+
+    def __str__(self) -> str:
+        """Returns its sizes."""
+        pages = format_size(self.page_bytes)
+        return f"page cache of {format_size(self.cache_bytes)} in the device, pages of {pages}"
 
 
 class RuntimeInForce(Record):

@@ -210,24 +210,24 @@ def make_row(
         state = "client-cold"
     if virtual_machine and state == "cold":
         state = "guest-cold"
-    make = _make_measured_row if isinstance(cell, Cell) else _make_ranks_row
-    return make(cell, group, samples, state)
-
-
-def _make_measured_row(cell: Cell, group: str, samples: Sequence[Repeat], state: Any) -> MeasuredRow:
+    shared = {
+        "group": group,
+        "axes": dict(cell.axes),
+        "cache_state": state,
+        "verified": all(s.verified for s in samples),
+        "repeats": list(samples),
+    }
+    if isinstance(cell, RanksCell):
+        return _make_ranks_row(cell, samples, shared)
     return MeasuredRow(
-        **_facts(cell, MeasuredRow),
-        group=group,
+        **_facts(cell, MeasuredRow) | shared,
         cache_switches=None if cell.cache_switches is None else list(cell.cache_switches),
-        cache_state=state,
         device_cache_state=cache_state(samples, "device_cache_state"),
-        verified=all(s.verified for s in samples),
         metrics=make_metrics(samples, cell.sync, cell.program),
-        repeats=list(samples),
     )
 
 
-def _make_ranks_row(cell: RanksCell, group: str, samples: Sequence[RanksRepeat], state: Any) -> RanksRow:
+def _make_ranks_row(cell: RanksCell, samples: Sequence[RanksRepeat], shared: dict[str, Any]) -> RanksRow:
     facts = _facts(cell, RanksRow) | {
         "method": cell.method if cell.interface == "ferry" else None,
         "piece_bytes": cell.piece_bytes if cell.pattern == "interleaved" else None,
@@ -236,25 +236,18 @@ def _make_ranks_row(cell: RanksCell, group: str, samples: Sequence[RanksRepeat],
     for name in ("writers", "buffer_bytes", "stripe_bytes", "stripe_count"):
         facts[name] = facts[name] or None
     return RanksRow(
-        **facts,
-        group=group,
+        **facts | shared,
         program="ranks",
         oversubscribed=any(s.oversubscribed for s in samples),
-        cache_state=state,
         device_cache_state=None,
-        verified=all(s.verified for s in samples),
         metrics=make_ranks_metrics(samples),
-        repeats=list(samples),
     )
 
 
 def _facts(cell: Cell | RanksCell, row: type[Row]) -> dict[str, Any]:
     """Returns what a row takes over from its cell."""
-    return {
-        name: getattr(cell, name)
-        for name in row.__struct_fields__
-        if hasattr(cell, name) and name not in ("axes", "cache_switches")
-    } | {"axes": dict(cell.axes)}
+    names = [name for name in row.__struct_fields__ if hasattr(cell, name) and name != "cache_switches"]
+    return {name: getattr(cell, name) for name in names}
 
 
 # ---- documents -----------------------------------------------------------------------------------
@@ -302,13 +295,9 @@ def _environment(parts: Sequence[Environment]) -> Environment:
             "git_revision": git_revision(),
         },
         file_systems=list(systems.values()),
-        storages=_distinct([s for part in parts for s in part.storages or []]),
+        storages=list({repr(s): s for part in parts for s in part.storages or []}.values()),
         runtimes=[runtime for part in parts for runtime in part.runtimes],
     )
-
-
-def _distinct(objects: Sequence[Any]) -> list[Any]:
-    return list({repr(one): one for one in objects}.values())
 
 
 def now() -> datetime.datetime:

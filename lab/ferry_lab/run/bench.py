@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,7 +15,7 @@ from rich.console import Console
 from ferry import file_systems, output_files, terminal
 from ferry.errors import FerryError
 from ferry.files import check_new_file, check_readable_file, signals_ignored
-from ferry.native import MeasuringError
+from ferry.native import Json, MeasuringError
 from ferry.sizes import KIB, format_size
 from ferry.uris import is_uri, shown, with_suffix
 from ferry_lab.results import results
@@ -24,8 +23,6 @@ from ferry_lab.results.records import Latencies, MeasuredRow, Repeat, RuntimeInF
 from ferry_lab.run import remote_files
 from ferry_lab.run.measuring import Measurement, remove, run_plan
 from ferry_lab.run.plan import Cell, Plan, RuntimeSettings
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -292,10 +289,7 @@ def _placement_line(placement: str, runtime: RuntimeInForce) -> str:
     cache = runtime.page_cache
     if cache is None:
         return f"placement {placement}, no page cache in the device"
-    line = (
-        f"placement {placement}, page cache of {format_size(cache.cache_bytes)} in the device, "
-        f"pages of {format_size(cache.page_bytes)}"
-    )
+    line = f"placement {placement}, {cache}"
     service = runtime.service
     if placement != "compute" and service is not None and service.threads > 0:
         line += f", served on CPUs {service.cpus} (threads: {service.threads})"

@@ -11,12 +11,11 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
 from ferry.errors import FerryError
-from ferry.native import check, lines, running
+from ferry.native import Json, check, lines, running
 from ferry.programs import PROGRAM, find_program
 from ferry_lab.results.records import Environment, RanksRepeat, Repeat, read_repeat
 from ferry_lab.run.plan import Plan
@@ -24,8 +23,6 @@ from ferry_lab.run.plan import Plan
 MPI_PROGRAM = "ferry-bench-mpi"
 _REMOVE_TIMEOUT_S = 60.0
 _INFO_TIMEOUT_S = 60.0
-
-Json = dict[str, Any]
 
 
 @dataclass
@@ -50,32 +47,22 @@ def run_plan(
     measurement.samples.update({cell.id: [] for cell in plan.cells})
     problem: Json | None = None
     stdin = json.dumps(plan.to_json())
-    with running(command_of(plan), stdin, program_of(plan)) as process:
+    with running(command_of(plan), stdin, program_of(plan)) as process, _of_this_version():
         for line in lines(process):
             if line["type"] == "environment":
-                measurement.environment = _read_environment(line)
+                known = {name: line[name] for name in Environment.__struct_fields__ if name in line}
+                measurement.environment = msgspec.convert(known, Environment)
             elif line["type"] == "sample":
-                cell = line["cell"]
-                measurement.samples[cell].append(_read_sample(line))
+                facts = {name: value for name, value in line.items() if name not in ("type", "cell")}
+                measurement.samples[line["cell"]].append(read_repeat(facts))
                 if on_sample is not None:
-                    on_sample(cell)
+                    on_sample(line["cell"])
             elif line["type"] == "error":
                 problem = line
     check(process, problem)
     for samples in measurement.samples.values():
         samples.sort(key=lambda sample: sample.repeat)
     return measurement
-
-
-def _read_environment(line: Json) -> Environment:
-    known = {name: line[name] for name in Environment.__struct_fields__ if name in line}
-    with _of_this_version():
-        return msgspec.convert(known, Environment)
-
-
-def _read_sample(line: Json) -> Repeat | RanksRepeat:
-    with _of_this_version():
-        return read_repeat({k: v for k, v in line.items() if k not in ("type", "cell")})
 
 
 @contextmanager

@@ -90,7 +90,7 @@ class Mounts:
         witness.write_bytes(b"here")
         self._unmount(mounted.folder)
         self._folders.remove(mounted.folder)
-        with _loop_device(mounted.image) if mounted.image else _source(mounted.kind) as source:
+        with _loop_device(mounted.image) if mounted.image else contextlib.nullcontext(mounted.kind) as source:
             self._mount(mounted.kind, source, mounted.folder, mounted.options)
         survived = witness.exists()
         witness.unlink(missing_ok=True)
@@ -175,12 +175,6 @@ def _enter_root_of_own() -> bool:
     except OSError:
         return False
     return True
-
-
-@contextlib.contextmanager
-def _source(name: str) -> Iterator[str]:
-    """Yields the source for file systems without a device."""
-    yield name
 
 
 @contextlib.contextmanager

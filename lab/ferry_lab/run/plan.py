@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ferry.sizes import KIB
-from ferry.uris import is_uri
+from ferry.uris import with_suffix
 
 SCHEMA = "ferry.plan/3"
 DEVICES = ("cpu", "cuda")
@@ -132,11 +132,8 @@ class RanksCell:
         """Returns the files it creates."""
         if not self.file_per_writer:
             return [self.path]
-        path, question, query = self.path, "", ""
-        if is_uri(path):
-            path, question, query = path.partition("?")
         digits = len(str(self.writers - 1))
-        return [f"{path}.{number:0{digits}}{question}{query}" for number in range(self.writers)]
+        return [with_suffix(self.path, f".{number:0{digits}}") for number in range(self.writers)]
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,14 @@ import contextlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ferry.native import Json
 from ferry_lab.render.mpi_tables import oversubscription
 from ferry_lab.results.records import Machine, RanksRow
 from ferry_lab.run.measuring import mpiexec, read_mpi_info
 from ferry_lab.run.plan import RanksCell
 from ferry_lab.run.remote_files import Place, scratch_place
 from ferry_lab.run.study import Group, Matrix, Study, StudyOptions
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,12 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from ferry.errors import FerryError
 from ferry.files import scratch_folder, scratch_names_hidden, signals_ignored
-from ferry.native import read_info
+from ferry.native import Json, read_info
 from ferry.uris import folder_of, in_folder, is_uri, shown
 from ferry_lab.run.measuring import remove
-
-Json = dict[str, Any]
 
 
 def status(uri: str) -> Json | None:
@@ -36,21 +33,20 @@ def status(uri: str) -> Json | None:
     raise FerryError(shown(facts["problem"]))
 
 
-def check_new_file(uri: str, overwrite: bool) -> bool:
-    """Checks that a file can be created; returns whether it exists. Raises FerryError."""
+def check_new_file(uri: str, overwrite: bool) -> None:
+    """Checks that a file can be created. Raises FerryError."""
     facts = status(uri)
     if facts is None:
         folder = folder_of(uri)
         if status(folder) is None:
             raise FerryError(f"the folder {shown(folder)} does not exist; make it or name another")
-        return False
+        return
     if facts["kind"] == "directory":
         raise FerryError(f"{shown(uri)} is a directory; name a file in it")
     if not overwrite:
         raise FerryError(f"{shown(uri)} exists; --overwrite replaces it, another name keeps it")
     if facts["kind"] != "file":
         raise FerryError(f"{shown(uri)} is not a regular file; name another")
-    return True
 
 
 def check_readable_file(uri: str) -> int:

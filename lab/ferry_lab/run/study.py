@@ -14,13 +14,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
 from ferry import output_files, terminal
 from ferry.errors import FerryError
 from ferry.files import check_folder, signals_ignored
+from ferry.native import Json
 from ferry.sizes import KIB, MIB
 from ferry_lab.render.sections import Answer, Section, conclusions
 from ferry_lab.render.terminal import print_study
@@ -33,8 +34,6 @@ from ferry_lab.run.plan import Cell, Plan, RanksCell, RuntimeSettings
 from ferry_lab.run.study_files import PLOTS, REPORT_HTML, RESULTS_CSV, RESULTS_JSON
 from ferry_lab.run.unfinished import Kept, Unfinished, complete_rounds, fingerprint, joined
 from ferry_lab.stats import judge
-
-Json = dict[str, Any]
 
 _SAMPLE_BYTES = 4 * KIB  # bytes of one repeat in the result files, generously
 _OUT_BYTES = 16 * MIB  # space for the other files of --out

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from ferry import __version__, terminal
 from ferry.errors import FerryError
 from ferry.files import signals_ignored
-from ferry.native import read_info
+from ferry.native import Json, read_info
 from ferry.programs import find_program
 from ferry.uris import is_uri
 from ferry_lab.results import results
@@ -31,8 +31,6 @@ from ferry_lab.run.plan import Plan
 
 FILE_NAME = "unfinished.json"
 SCHEMA = "ferry.unfinished/1"
-
-Json = dict[str, Any]
 
 # Rounds run forwards and backwards in turn: keep complete pairs.
 _ROUNDS_IN_STEP = 2
