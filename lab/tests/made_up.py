@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ferry_lab.results.records import COUNTERS, Document, Environment, MeasuredR
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell
 from ferry_lab.run.remote_files import Place
-from ferry_lab.run.study import Study, StudyOptions, conclude
+from ferry_lab.run.study import Group, Study, StudyOptions, conclude
 from ferry_lab.studies.optimizations import SIZES as FILE_SIZES
 from ferry_lab.studies.optimizations import Optimizations, make_groups
 from ferry_lab.studies.optimizations_cells import KERNEL_KINDS, SystemPlace, Places
@@ -33,8 +34,7 @@ from ferry_lab.studies.placements_cells import (
 from ferry_lab.studies.storages import SIZES as SWEEP_SIZES
 from ferry_lab.studies.storages import Storages
 from ferry_lab.studies.storages import make_groups as make_storage_groups
-from ferry_lab.studies.storages_cells import FILE_BYTES
-from ferry_lab.studies.storages_cells import StoragePlace
+from ferry_lab.studies.storages_cells import FILE_BYTES, StoragePlace
 from ferry_lab.studies.storages_found import PROPERTIES, Fact, Storage
 from rich.console import Console
 
@@ -179,9 +179,13 @@ def _document(study: Study, settings: Json, rows: list[MeasuredRow]) -> Document
 
 def shown(study: Study, document: Json, width: int = 200) -> str:
     """What the study prints."""
+    return printed(width, lambda console: print_study(console, document, *conclude(study, document)))
+
+
+def printed(width: int, print_on: Callable[[Console], None]) -> str:
+    """What is printed on a console of that width."""
     text = io.StringIO()
-    console = Console(file=text, width=width, highlight=False, markup=False)
-    print_study(console, document, *conclude(study, document))
+    print_on(Console(file=text, width=width, highlight=False, markup=False))
     return text.getvalue()
 
 
@@ -199,15 +203,24 @@ def optimizations_places(kernel: tuple[str, ...] = KERNEL_KINDS) -> Places:
     return Places(SystemPlace("/disk"), {kind: SystemPlace(f"/{kind}") for kind in kernel})
 
 
-def optimizations_document(kernel: tuple[str, ...] = KERNEL_KINDS, times: dict[str, float] | None = None) -> Document:
+def rows_of(
+    groups: dict[str, Group], mib_ms: Callable[[Cell], float], virtual_machine: bool = False
+) -> list[MeasuredRow]:
+    """The rows of all cells, a MiB of which takes so long."""
+    return [
+        row(cell, name, cell.total_bytes / MIB * mib_ms(cell) * 1e6, virtual_machine)
+        for name, group in groups.items()
+        for cell in group.cells
+    ]
+
+
+def optimizations_document(kernel: tuple[str, ...] = KERNEL_KINDS, times: Mapping[str, float] = {}) -> Document:
     """A document of the study optimizations: each way takes 1 ms for a MiB, or that many."""
     groups = make_groups(OPTIONS, optimizations_places(kernel), FILE_SIZES)
-    rows = []
-    for name, group in groups.items():
-        for cell in group.cells:
-            way = "-".join(str(cell.axes[n]) for n in ("way", "variant") if n in cell.axes)
-            mib_ms = (times or {}).get(way, 1.0)
-            rows.append(row(cell, name, cell.total_bytes / MIB * mib_ms * 1e6))
+
+    def mib_ms(cell: Cell) -> float:
+        return times.get("-".join(str(cell.axes[n]) for n in ("way", "variant") if n in cell.axes), 1.0)
+
     settings = {
         "repeats": {name: group.repeats for name, group in groups.items()},
         "record_bytes": 4 * MIB,
@@ -218,7 +231,7 @@ def optimizations_document(kernel: tuple[str, ...] = KERNEL_KINDS, times: dict[s
         "copy_engine": "absent",
         "kernel": list(kernel),
     }
-    return _document(Optimizations(), settings, rows)
+    return _document(Optimizations(), settings, rows_of(groups, mib_ms))
 
 
 def storages_found() -> list[Storage]:
@@ -243,7 +256,7 @@ def network_storages_found() -> list[Storage]:
 
 
 def storages_document(
-    times: dict[str, float] | None = None, raw: bool = True, virtual_machine: bool = True, network: bool = False
+    times: Mapping[str, float] = {}, raw: bool = True, virtual_machine: bool = True, network: bool = False
 ) -> Document:
     """A document of the study storages: each storage takes 1 ms for a MiB, or that many.
 
@@ -252,13 +265,11 @@ def storages_document(
     found, threads = storages_found() + network_storages_found() * network, [1, 2, 4]
     places = [StoragePlace(s.name, s.folder, s.in_memory, s.remote) for s in found]
     groups = make_storage_groups(OPTIONS, places, SWEEP_SIZES, threads, places[0] if raw else None)
-    rows = []
-    for name, group in groups.items():
-        for cell in group.cells:
-            storage, part = cell.axes["storage"], cell.axes["part"]
-            key = f"{storage}/{cell.threads if part == 'threads' else part}"
-            mib_ms = (times or {}).get(key, (times or {}).get(storage, 1.0))
-            rows.append(row(cell, name, cell.total_bytes / MIB * mib_ms * 1e6, virtual_machine))
+
+    def mib_ms(cell: Cell) -> float:
+        storage, part = str(cell.axes["storage"]), cell.axes["part"]
+        return times.get(f"{storage}/{cell.threads if part == 'threads' else part}", times.get(storage, 1.0))
+
     settings = {
         "repeats": {name: group.repeats for name, group in groups.items()},
         "record_bytes": 4 * MIB,
@@ -269,7 +280,7 @@ def storages_document(
         "storages": [storage.to_json() for storage in found],
         "absent": [{"label": "NFS", "why": "no server is named"}] if network else [],
     }
-    return _document(Storages(), settings, rows)
+    return _document(Storages(), settings, rows_of(groups, mib_ms, virtual_machine))
 
 
 DOCUMENTS = {"placements": placements_document, "optimizations": optimizations_document, "storages": storages_document}

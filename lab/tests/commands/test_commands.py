@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from pathlib import Path
 
@@ -135,14 +134,6 @@ def test_bench_with_threads_and_depth(command: Command) -> None:
     assert runtime["page_cache"] is None
     assert (runtime["device_threads"], runtime["server_threads"]) == (2, 2)
     assert runtime["storage_engine"] == "threads"
-
-
-def test_bench_of_a_path_that_is_not_utf_8(command: Command, scratch: Path) -> None:
-    name = os.fsdecode(b"odd \xff name")
-    done = command.run("bench", "-b", "64k", "-t", "64k", "-i", "1", name, errors="replace")
-    assert done.returncode in (0, 1)
-    assert "Traceback" not in done.stderr
-    assert list(scratch.iterdir()) == []
 
 
 # ---- study ---------------------------------------------------------------------------------------

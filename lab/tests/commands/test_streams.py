@@ -11,16 +11,11 @@ from pathlib import Path
 
 import pytest
 from ferry import terminal
-from support import SOURCES, Command, run_python
-from processes import run_on_terminal, run_unread
+from support import SOURCES, TIMEOUT_S, Command, run_python
+from processes import run_on_terminal, run_unread, started
 
 NOT_UTF_8 = os.fsdecode(b"odd \xff name")
 ESCAPES = "a\x1b[31mred\x1b]0;title\x07\x9b1m\u202eb"
-
-
-def _interruptible() -> None:
-    """A test run in the background may have SIGINT ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def in_shell(command: Command, redirection: str, *arguments: object) -> tuple[int, str, str]:
@@ -92,19 +87,12 @@ def test_ctrl_c_while_modules_load_is_no_traceback(command: Command, tmp_path: P
         "            time.sleep(60)\n"
         "sys.meta_path.insert(0, Slow())\n"
     )
-    path = f"{tmp_path}:{command.environment['PYTHONPATH']}"
-    process = subprocess.Popen(
-        command.arguments("info"),
-        env={**command.environment, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=_interruptible,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "loading\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    command.environment["PYTHONPATH"] = f"{tmp_path}:{SOURCES}"
+    with started(command, "info") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=TIMEOUT_S)
     assert errors == ""
     assert process.returncode == -signal.SIGINT
 
@@ -134,14 +122,8 @@ def test_printable_escapes_what_is_no_character() -> None:
 @pytest.mark.parametrize("name", [ESCAPES, NOT_UTF_8])
 def test_no_name_reaches_the_terminal_raw(command: Command, name: str, arguments: list[str]) -> None:
     (command.scratch / name).write_bytes(bytes(65536))
-    done = subprocess.run(
-        command.arguments(*(name if word == "NAME" else word for word in arguments)),
-        env=command.environment,
-        cwd=command.scratch,
-        capture_output=True,
-        timeout=60,
-    )
-    shown = (done.stdout + done.stderr).decode()  # it is UTF-8
+    done = command.run(*(name if word == "NAME" else word for word in arguments), encoding="utf-8")
+    shown = done.stdout + done.stderr
     assert "Traceback" not in shown
     assert terminal.printable(shown) == shown
     assert "JSON" not in shown or arguments[0] == "import"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -10,15 +9,13 @@ import pytest
 from ferry_lab.render.tables import Table
 from ferry_lab.run.bench import _COLUMNS
 from rich.cells import cell_len
-from rich.console import Console
 from support import Command
+from made_up import printed
 from processes import run_on_terminal
 
 
 def shown(table: Table, width: int) -> list[str]:
-    text = io.StringIO()
-    Console(file=text, width=width, highlight=False).print(table.shown())
-    return text.getvalue().splitlines()
+    return printed(width, lambda console: console.print(table.shown())).splitlines()
 
 
 def wide_table(left: int) -> Table:

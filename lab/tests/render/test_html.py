@@ -20,10 +20,9 @@ from ferry_lab.studies import find_study
 from ferry_lab.studies.placements import Placements
 from ferry_lab.tune.entry import Entry
 from ferry_lab.tune.tune_report import storage_of
-from made_up import DOCUMENTS, placements_document, report_files, shown, storages_document
+from made_up import DOCUMENTS, placements_document, printed, report_files, shown, storages_document
 from msgspec.structs import replace
 from rich.cells import cell_len
-from rich.console import Console
 from support import run_python
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -268,9 +267,7 @@ def test_tune_and_info_name_an_unknown_mount() -> None:
 
 
 def answer_lines(answer: Answer, width: int) -> list[str]:
-    text = io.StringIO()
-    print_answer(Console(file=text, width=width), answer)
-    return text.getvalue().splitlines()
+    return printed(width, lambda console: print_answer(console, answer)).splitlines()
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

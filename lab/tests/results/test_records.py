@@ -29,6 +29,15 @@ def sample(document: Json) -> Json:
     return row(document)["repeats"][0]
 
 
+def refused_by_schema(change: Callable[[Json], Any]) -> Json:
+    """The changed document, which the schema refuses."""
+    wrong: Json = json.loads(json.dumps(PARSED))
+    change(wrong)
+    with pytest.raises(jsonschema.ValidationError):
+        VALIDATOR.validate(wrong)
+    return wrong
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_documents_read_back_as_they_were(name: str) -> None:
     check_both(DOCUMENTS[name]())
@@ -63,10 +72,7 @@ def test_documents_read_back_as_they_were(name: str) -> None:
     ],
 )
 def test_what_is_wrong_is_refused_by_both(change: Callable[[Json], Any]) -> None:
-    wrong = json.loads(json.dumps(PARSED))
-    change(wrong)
-    with pytest.raises(jsonschema.ValidationError):
-        VALIDATOR.validate(wrong)
+    wrong = refused_by_schema(change)
     with pytest.raises(msgspec.ValidationError):
         records.read_document(wrong)
 
@@ -83,10 +89,7 @@ def test_what_is_wrong_is_refused_by_both(change: Callable[[Json], Any]) -> None
     ],
 )
 def test_the_schema_refuses_what_only_it_can_say(change: Callable[[Json], Any]) -> None:
-    wrong = json.loads(json.dumps(PARSED))
-    change(wrong)
-    with pytest.raises(jsonschema.ValidationError):
-        VALIDATOR.validate(wrong)
+    refused_by_schema(change)
 
 
 def test_fields_that_older_documents_lack_stay_absent() -> None:
