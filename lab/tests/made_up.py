@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from ferry.sizes import MIB
 from ferry_lab.render import html
 from ferry_lab.render.terminal import print_study
 from ferry_lab.results import results
-from ferry_lab.results.records import COUNTERS, Document, Environment, MeasuredRow, Repeat, StorageCounters, Usage
+from ferry_lab.results.records import COUNTERS, Document, Environment, MeasuredRow, Repeat, Row, StorageCounters, Usage
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell
 from ferry_lab.run.remote_files import Place
@@ -159,10 +159,11 @@ def placements_document(writes: bool = True) -> Document:
         "piece_bytes": PIECE_BYTES,
         "file": None,
     }
-    return _document(Placements(), settings, rows)
+    return document_of(Placements(), settings, rows)
 
 
-def _document(study: Study, settings: Json, rows: list[MeasuredRow]) -> Document:
+def document_of(study: Study, settings: Json, rows: Sequence[Row]) -> Document:
+    """A complete document of such rows, as written by a study."""
     document = results.make_document(
         "study",
         {"quick": False, **settings},
@@ -231,7 +232,7 @@ def optimizations_document(kernel: tuple[str, ...] = KERNEL_KINDS, times: Mappin
         "copy_engine": "absent",
         "kernel": list(kernel),
     }
-    return _document(Optimizations(), settings, rows_of(groups, mib_ms))
+    return document_of(Optimizations(), settings, rows_of(groups, mib_ms))
 
 
 def storages_found() -> list[Storage]:
@@ -280,7 +281,7 @@ def storages_document(
         "storages": [storage.to_json() for storage in found],
         "absent": [{"label": "NFS", "why": "no server is named"}] if network else [],
     }
-    return _document(Storages(), settings, rows_of(groups, mib_ms, virtual_machine))
+    return document_of(Storages(), settings, rows_of(groups, mib_ms, virtual_machine))
 
 
 DOCUMENTS = {"placements": placements_document, "optimizations": optimizations_document, "storages": storages_document}

@@ -25,10 +25,10 @@ from ferry_lab.results.records import (
     TimeSplit,
     TransferCounts,
 )
-from ferry_lab.run.measuring import MPI_PROGRAM, Measurement, mpiexec
+from ferry_lab.run.measuring import MPI_PROGRAM, mpiexec
 from ferry_lab.run.plan import SCHEMA, RanksCell
-from ferry_lab.run.study import Study, StudyOptions, conclude, run
-from made_up import ENVIRONMENT
+from ferry_lab.run.study import Study, StudyOptions, run
+from made_up import document_of
 from support import TIMEOUT_S
 
 Json = dict[str, Any]
@@ -123,17 +123,7 @@ def sample(one: RanksCell, repeat: int, time_ns: float) -> RanksRepeat:
 
 def made_up_document(study: Study, rows: list[RanksRow], settings: Json) -> Document:
     """A complete document of such rows, as written by a study."""
-    document = results.make_document(
-        "study",
-        {"quick": False, "repeats": {"made up": 20}, **settings},
-        [Measurement(ENVIRONMENT)],
-        rows,
-        study=study.name,
-        started=results.now(),
-        comparisons=study.compare(rows),
-    )
-    conclude(study, document)
-    return document
+    return document_of(study, {"repeats": {"made up": 20}, **settings}, rows)
 
 
 def run_small(study: Study, folder: Path, **options: Any) -> Json:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
+from rich.console import Console
 
 from ferry import output_files, terminal
 from ferry.errors import FerryError
@@ -34,23 +35,19 @@ class _Gathered:
 def run(files: Sequence[str], json_path: str | None, overwrite: bool) -> None:
     """Reads the files, prints the table, and writes the document. Raises FerryError."""
     started = results.now()
-    output_files.check_output(json_path, overwrite)
     gathered = _Gathered([], [], [])
-    for path in files:
-        _gather(path, gathered)
-    gathered.rows = _merge(gathered.rows)
-    if json_path != "-":
-        _print(gathered)
-    if json_path is not None:
-        document = results.make_document(
-            "import",
-            {"files": list(files)},
-            gathered.measurements,
-            gathered.rows,
-            started=started,
-            notes=gathered.notes,
-        )
-        output_files.write_json(json_path, msgspec.to_builtins(document), overwrite)
+
+    def read() -> Json:
+        for path in files:
+            _gather(path, gathered)
+        gathered.rows = _merge(gathered.rows)
+        settings = {"files": list(files)}
+        measurements, rows, notes = gathered.measurements, gathered.rows, gathered.notes
+        document = results.make_document("import", settings, measurements, rows, started=started, notes=notes)
+        made: Json = msgspec.to_builtins(document)
+        return made
+
+    output_files.report(json_path, overwrite, read, lambda console, _: _print(console, gathered))
 
 
 def _gather(path: str, gathered: _Gathered) -> None:
@@ -145,7 +142,7 @@ def _metrics(row: Row, repeats: list[Any]) -> Metrics | RanksMetrics:
     return results.make_metrics(repeats, row.sync, row.program)
 
 
-def _print(gathered: _Gathered) -> None:
+def _print(console: Console, gathered: _Gathered) -> None:
     columns = ["tool", "interface", "access", "transfer", "total", "threads", "depth", "n"]
     table = terminal.BlockTable(None, [*columns, "MiB/s", "95 % bounds"], left=3)
     for row in gathered.rows:
@@ -164,7 +161,6 @@ def _print(gathered: _Gathered) -> None:
             f"{bandwidth.median:.1f}",
             f"{bandwidth.median_low_95:.1f} to {bandwidth.median_high_95:.1f}",
         )
-    console = terminal.output_console()
     console.print(table)
     console.print(
         "MiB/s: medians of n repeats, from the first transfer to the last. IOR and fio count fsync "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -27,7 +27,7 @@ from ferry_lab.stats import judge
 from ferry_lab.tune import profile, tune_ranks
 from ferry_lab.tune.entry import Entry, TunedMachine, TuneDocument, TunedSetting, TunedWorkload
 from ferry_lab.tune.tune_report import print_report
-from ferry_lab.tune.tuning_choice import Outcome, Tuned, View, judge_point, pick
+from ferry_lab.tune.tuning_choice import Outcome, Tuned, Verdict, View, judge_point, pick
 from ferry_lab.tune.tuning_workloads import (
     CACHE_BYTES,
     CALL,
@@ -48,6 +48,7 @@ _PAIRS_MAX = 100  # if there is time: more pairs show more
 _EXPLORE_REPEATS, _EXPLORE_REPEATS_MIN = 8, 2
 _SLACK = 1.15
 _CELL_S = 0.02  # how long a cell takes, until measured
+_UNPROVEN = "not judged: no state of the caches could be proven"
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")  # their pages cannot be dropped
 
 
@@ -78,9 +79,7 @@ def run(options: TuneOptions) -> None:
     choice = None if options.ranks is None else tune_ranks.measure(options.folder, options.ranks)
     outcome.spent_s = clock.elapsed_s()
     machine, entry = make_entry(facts, outcome, started.isoformat(timespec="seconds"))
-    before = None
-    if os.path.exists(path) and not options.overwrite:
-        before = profile.read(path)
+    before = profile.read(path) if os.path.exists(path) and not options.overwrite else None
     if choice is not None:
         entry.settings.append(choice.facts())
     made = msgspec.to_builtins(entry)
@@ -162,6 +161,12 @@ class Samples:
                 self.again[workload.name, view] = series
             else:
                 self.times[(workload.name, view), point] = series
+
+    def verdict(self, workloads: Iterable[Workload], point: Point) -> Verdict | None:
+        """Judges a point by the views for which all three series exist; None if there are none."""
+        every = [(workload.name, view) for workload in workloads for view in workload.views]
+        views = [v for v in every if {(v, DEFAULTS), (v, point)} <= self.times.keys() and v in self.again]
+        return judge_point(views, self.times, self.again, point) if views else None
 
 
 def run_keys(folder: str, keys: Sequence[Key], repeats: int, time_limit_s: float, clock: Clock) -> Samples:
@@ -253,13 +258,6 @@ def _pair_keys(wanted: dict[Workload, list[Point]]) -> list[Key]:
     return keys
 
 
-def _views(workloads: Sequence[Workload], samples: Samples, point: Point) -> list[View]:
-    """Returns the views for which all three series exist."""
-    views = [(workload.name, view) for workload in workloads for view in workload.views]
-    times, again = samples.times, samples.again
-    return [v for v in views if (v, DEFAULTS) in times and (v, point) in times and v in again]
-
-
 def _wanted(tuned: Sequence[Tuned], point: Point | None = None) -> dict[Workload, list[Point]]:
     """Returns the points to measure for each workload: the candidates', or the given one."""
     wanted: dict[Workload, list[Point]] = {}
@@ -315,13 +313,9 @@ def _judge(
     samples = run_keys(folder, _pair_keys(_wanted(chosen)), pairs, time_limit_s, clock)
     outcome.notes += samples.notes
     for tuned in chosen:
-        views = _views(tuned.workloads(), samples, tuned.point())
-        if not views:
-            tuned.reason = "not judged: no state of the caches could be proven"
-            continue
-        tuned.verdict = judge_point(views, samples.times, samples.again, tuned.point())
-        tuned.in_force = tuned.verdict.taken
-        tuned.reason = tuned.verdict.reason
+        tuned.verdict = samples.verdict(tuned.workloads(), tuned.point())
+        tuned.in_force = tuned.verdict is not None and tuned.verdict.taken
+        tuned.reason = _UNPROVEN if tuned.verdict is None else tuned.verdict.reason
 
 
 def _promise(tuned: Tuned) -> float:
@@ -342,9 +336,8 @@ def _confirm_whole(folder: str, outcome: Outcome, clock: Clock) -> None:
     why = "there was no time to measure them; raise --budget"
     if clock.expected_s(len(keys), judge.PAIRS_MIN) <= left_s * _SLACK:
         samples = run_keys(folder, keys, _PAIRS_MAX, left_s * _SLACK, clock)
-        views = _views(list(wanted), samples, point)
-        verdict = judge_point(views, samples.times, samples.again, point)
-        why = verdict.reason
+        verdict = samples.verdict(wanted, point)
+        why = _UNPROVEN if verdict is None else verdict.reason
     if verdict is not None and verdict.taken:
         outcome.whole = verdict
         return

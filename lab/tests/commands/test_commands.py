@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -139,29 +140,31 @@ def test_bench_with_threads_and_depth(command: Command) -> None:
 # ---- study ---------------------------------------------------------------------------------------
 
 
-def test_the_study_ends_with_tables_conclusions_and_results(command: Command, scratch: Path, tmp_path: Path) -> None:
+def studied(command: Command, name: str, out: Path) -> tuple[dict[str, Any], str, list[str]]:
+    """Makes a study in silence; returns its document, what it printed, and the lines that are no notes."""
+    done = command.run("study", name, "--quick", "--repeats", "2", "--out", out, timeout=4 * TIMEOUT_S)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(command.scratch.iterdir()) == []
+    lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("note: ")]
+    return validated(out / "results.json"), " ".join(done.stdout.split()), lines
+
+
+def test_the_study_ends_with_tables_conclusions_and_results(command: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = ["study", "placements", "--quick", "--repeats", "2", "--out", out]
-    done = command.run(*arguments)
-    assert done.stderr == ""
-    assert done.returncode == 0
-    assert list(scratch.iterdir()) == []
+    document, shown, lines = studied(command, "placements", out)
     for title in (
         *("Reads of 16 MiB", "Device cache cold (MiB/s", "Device cache warm (MiB/s"),
         *("Writes of 16 MiB into a new file", "The call alone (MiB/s", "Call + flush (MiB/s"),
         *("Call + fsync (MiB/s", "Programs that read 16 MiB", "Programs that write 16 MiB"),
     ):
-        assert title in done.stdout
-    lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("note: ")]
+        assert title in shown
     assert max(map(len, lines)) <= 100
     assert lines[0].startswith("Reads: while the device's cache is cold, ")
     assert 1 <= lines.index("") <= 8
     assert lines[lines.index("") + 1].startswith("Study placements on ")
-    document = validated(out / "results.json")
     assert {row["group"] for row in document["rows"]} == {"read", "write", "programs"}
     assert {row["interface"] for row in document["rows"]} == {"ferry", "posix", "mmap"}
     assert {row["placement"] for row in document["rows"]} == {*PLACEMENTS, None}
-    shown = " ".join(done.stdout.split())
     for sentence in document["conclusions"]:
         about, clause = sentence.split(": ", 1)
         assert f"{about}: " in shown
@@ -184,7 +187,7 @@ def test_the_study_ends_with_tables_conclusions_and_results(command: Command, sc
     names = ("reads", "writes", "programs-read", "programs-write")
     assert plots == {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
 
-    command.fails(*arguments, says="results.json")
+    command.fails("study", "placements", "--quick", "--out", out, says="results.json")
 
 
 @pytest.mark.parametrize(
@@ -195,18 +198,11 @@ def test_the_other_studies_end_like_that(
     command: Command, scratch: Path, tmp_path: Path, name: str, plots: tuple[str, ...]
 ) -> None:
     out = tmp_path / "out"
-    arguments = ["study", name, "--quick", "--repeats", "2", "--out", out]
-    done = command.run(*arguments, timeout=4 * TIMEOUT_S)
-    assert done.stderr == ""
-    assert done.returncode == 0
-    assert list(scratch.iterdir()) == []
+    document, shown, lines = studied(command, name, out)
     assert str(scratch) not in Path("/proc/self/mounts").read_text()
-    lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("note: ")]
     assert max(map(len, lines)) <= 110
     assert not any("…" in line for line in lines), "a column is cut off"
-    document = validated(out / "results.json")
     assert document["study"] == name
-    shown = " ".join(done.stdout.split())
     for sentence in document["conclusions"]:
         assert sentence in shown
     assert len(document["comparisons"]) > 40

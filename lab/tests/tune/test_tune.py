@@ -40,8 +40,8 @@ def test_it_writes_a_profile_that_applies(command: Command, scratch: Path) -> No
         assert setting["taken"] or setting["name"] not in {**entry, **entry.get("crossovers", {})}
     for word in ("built in", "best found", "recommended:", f"written to {path}"):
         assert word in done.stdout
-    given = {**command.environment, "FERRY_PROFILE": str(path)}
-    info = json.loads(command.succeeds("info", scratch, "--json", "-", env=given))
+    command.environment["FERRY_PROFILE"] = str(path)
+    info = command.json("info", scratch)
     assert info["profile"]["applies"], info["profile"]["why"]
     command.json("tune", "--budget", SECONDS, "--out", path)
     assert len(tomllib.loads(path.read_text())["storages"]) == 1, "replaced, not added"

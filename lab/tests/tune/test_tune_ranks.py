@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +81,6 @@ def test_from_end_to_end(command: Command, scratch: Path) -> None:
     (entry,) = tomllib.loads(path.read_text())["storages"]
     (found,) = (one for one in entry["settings"] if one["name"] == "collective")
     assert found["taken"] == ("collective" in entry)
-    given = {**command.environment, "FERRY_PROFILE": str(path)}
-    info = json.loads(command.succeeds("info", scratch, "--json", "-", env=given))
+    command.environment["FERRY_PROFILE"] = str(path)
+    info = command.json("info", scratch)
     assert info["profile"]["applies"], info["profile"]["why"]
