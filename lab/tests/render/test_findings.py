@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 
+import pytest
 from ferry.sizes import KIB, MIB
 from ferry_lab.render.findings import THREADS, Finding, Findings, largest_noise
 from ferry_lab.results.records import Comparison
@@ -33,81 +35,68 @@ def points(*ratios: float, noise: float = 0.02, spread: float = 0.01) -> list[Co
     return made
 
 
-def curves(made: list[Comparison]) -> Finding:
-    return Finding("compute", "host", made, crossover=True)
+NO_CROSSING = "no crossing of compute and host measured: "
+NOTHING = "no difference measured between compute and host at any size"
 
 
-def places(made: list[Comparison]) -> list[tuple[int, int]]:
-    return [(a.transfer_bytes, b.transfer_bytes) for a, b in curves(made).crossings()]
-
-
-def describe(made: list[Comparison]) -> str:
-    return curves(made).clause()
-
-
-def test_curves_that_cross() -> None:
-    made = points(4, 2, 0.5, 0.4)
-    assert places(made) == [(64 * KIB, MIB)]
-    assert describe(made) == (
-        "compute and host cross between 64 KiB (1.98 to 2.02) and 1 MiB (0.49 to 0.51): compute is "
-        "faster from 4 KiB to 64 KiB, 2.00 to 4.00 times the bandwidth of host; compute is slower "
-        "from 1 MiB up, 0.40 to 0.50 times the bandwidth of host"
-    )
+@pytest.mark.parametrize(
+    ("made", "crossings", "clause"),
+    [
+        pytest.param(
+            points(4, 2, 0.5, 0.4),
+            [(64 * KIB, MIB)],
+            "compute and host cross between 64 KiB (1.98 to 2.02) and 1 MiB (0.49 to 0.51): compute is "
+            "faster from 4 KiB to 64 KiB, 2.00 to 4.00 times the bandwidth of host; compute is slower "
+            "from 1 MiB up, 0.40 to 0.50 times the bandwidth of host",
+            id="they cross",
+        ),
+        pytest.param(
+            points(4, 1.0, 1.01, 0.4),
+            [(4 * KIB, 16 * MIB)],
+            "*compute is within 5 % of host from 64 KiB to 1 MiB*",
+            id="a crossing lies between decided sizes",
+        ),
+        pytest.param(
+            points(4, 2, 1.5, 1.2),
+            [],
+            f"{NO_CROSSING}compute is faster at every size, 1.20 to 4.00 times the bandwidth of host",
+            id="they do not cross",
+        ),
+        pytest.param(points(4, 2, 1.0, 1.0), [], f"{NO_CROSSING}*", id="they meet"),
+        pytest.param(
+            points(4, 2, 0.9, 0.8, noise=0.5),
+            [],
+            f"{NO_CROSSING}compute is faster from 4 KiB to 64 KiB, 2.00 to 4.00 times the bandwidth of "
+            "host; no difference measured from 1 MiB up (noise 50 %)",
+            id="noise hides one side of a crossing",
+        ),
+        pytest.param(
+            points(0.5, 2, 2, 0.5),
+            [(4 * KIB, 64 * KIB), (MIB, 16 * MIB)],
+            "compute and host cross between * and between *",
+            id="they cross twice",
+        ),
+        pytest.param(
+            points(1.3, 1.1, 0.9, 0.8, noise=0.5),
+            [],
+            f"{NOTHING} (noise 50 %)",
+            id="noise is larger than the difference",
+        ),
+        pytest.param(points(1.2, 1.2, 0.8, 0.8, spread=0.3), [], f"{NOTHING} (*", id="bounds include 1"),
+    ],
+)
+def test_curves(made: list[Comparison], crossings: list[tuple[int, int]], clause: str) -> None:
+    finding = Finding("compute", "host", made, crossover=True)
+    assert [(a.transfer_bytes, b.transfer_bytes) for a, b in finding.crossings()] == crossings
+    assert fnmatchcase(finding.clause(), clause)
+    assert finding.clause().count(" and between ") == max(len(crossings) - 1, 0)
+    assert finding.shows_nothing() == clause.startswith(NOTHING)
 
 
 def test_the_order_of_the_points_does_not_matter() -> None:
     made = points(4, 2, 0.5, 0.4)
-    assert describe(made[::-1]) == describe(made)
-
-
-def test_a_crossing_lies_between_decided_sizes() -> None:
-    made = points(4, 1.0, 1.01, 0.4)
-    assert places(made) == [(4 * KIB, 16 * MIB)]
-    assert "compute is within 5 % of host from 64 KiB to 1 MiB" in describe(made)
-
-
-def test_curves_that_do_not_cross() -> None:
-    made = points(4, 2, 1.5, 1.2)
-    assert places(made) == []
-    assert describe(made) == (
-        "no crossing of compute and host measured: compute is faster at every size, 1.20 to 4.00 "
-        "times the bandwidth of host"
-    )
-
-
-def test_curves_that_meet_do_not_cross() -> None:
-    made = points(4, 2, 1.0, 1.0)
-    assert places(made) == []
-    assert describe(made).startswith("no crossing of compute and host measured: ")
-
-
-def test_noise_larger_than_the_difference_shows_nothing() -> None:
-    made = points(1.3, 1.1, 0.9, 0.8, noise=0.5)
-    assert places(made) == []
-    assert curves(made).shows_nothing()
-    nothing = "no difference measured between compute and host at any size (noise 50 %)"
-    assert describe(made) == nothing
-
-
-def test_noise_hides_one_side_of_a_crossing() -> None:
-    made = points(4, 2, 0.9, 0.8, noise=0.5)
-    assert places(made) == []
-    assert describe(made) == (
-        "no crossing of compute and host measured: compute is faster from 4 KiB to 64 KiB, 2.00 to "
-        "4.00 times the bandwidth of host; no difference measured from 1 MiB up (noise 50 %)"
-    )
-
-
-def test_bounds_that_include_1_decide_nothing() -> None:
-    made = points(1.2, 1.2, 0.8, 0.8, spread=0.3)
-    assert places(made) == []
-    assert curves(made).shows_nothing()
-
-
-def test_curves_that_cross_twice() -> None:
-    made = points(0.5, 2, 2, 0.5)
-    assert places(made) == [(4 * KIB, 64 * KIB), (MIB, 16 * MIB)]
-    assert describe(made).count(" and between ") == 1
+    backwards = Finding("compute", "host", made[::-1], crossover=True)
+    assert backwards.clause() == Finding("compute", "host", made, crossover=True).clause()
 
 
 def test_noise_that_differs_is_named_by_its_largest() -> None:

@@ -12,6 +12,7 @@ import pytest
 from ferry import file_systems
 from ferry_lab.render import html as report
 from ferry_lab.render.sections import Answer
+from ferry_lab.render.study_text import describe_run
 from ferry_lab.render.terminal import print_answer
 from ferry_lab.results import csv_file
 from ferry_lab.results.records import Document
@@ -233,6 +234,23 @@ def test_the_paper_agrees_or_not(document: Document) -> None:
 
 
 # ---- file systems that the list of mounts does not show ------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "words"),
+    [
+        ("ext4", "/dev/vda", "ext4 on /dev/vda"),
+        ("tmpfs", "", "tmpfs"),
+        ("", "", "an unknown file system"),
+        (None, None, "an unknown file system"),
+    ],
+)
+def test_a_file_system_is_named_as_far_as_it_is_known(kind: str | None, source: str | None, words: str) -> None:
+    document = placements_document(writes=False)
+    systems = document.environment.file_systems
+    known = [] if kind is None else [replace(systems[0], type=kind, source=source)]
+    document.environment = replace(document.environment, file_systems=known)
+    assert describe_run(document).startswith(f"Study placements on {words}: device CPUs")
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
