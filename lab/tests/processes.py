@@ -84,9 +84,9 @@ def started(command: Command, *arguments: object) -> Iterator[subprocess.Popen[s
         process.kill()
 
 
-def wait_until(condition: Callable[[], bool], patience_s: float = TIMEOUT_S) -> None:
-    """Waits for it, so long at most."""
-    deadline = time.monotonic() + patience_s
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Waits for it, TIMEOUT_S at most."""
+    deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
