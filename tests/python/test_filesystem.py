@@ -11,14 +11,7 @@ import numpy
 import pytest
 import zarr
 
-from ferry.filesystem import FerryFileSystem
-from file_system_checks import CHECKS
-
-
-@pytest.fixture(autouse=True)
-def registered() -> None:
-    # What the metadata of an installed package does.
-    fsspec.register_implementation("ferry", FerryFileSystem, clobber=True)
+from file_system_checks import CHECKS  # registers the file systems
 
 
 def test_opening_by_url(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
-"""The package alone: its command without the laboratory."""
+"""The package as a whole: without the laboratory, its types and examples, and what is packed."""
 
 from __future__ import annotations
 
+import ast
+import doctest
+import importlib
 import re
 import subprocess
 import sys
@@ -12,10 +15,12 @@ from pathlib import Path
 import pytest
 
 import ferry
-from ferry import laboratory
+import file_system_checks  # noqa: F401  # registers the file systems
+from ferry import _bulk, laboratory
 from support import ROOT, Command, run_python
 
 LAB = ROOT / "lab"
+PACKAGE = Path(ferry.__file__).parent
 
 
 @pytest.fixture
@@ -67,6 +72,54 @@ def test_a_command_imports_what_it_uses(command: Command, arguments: list[str], 
     done = run_python(program, *arguments, **command.environment)
     assert done.returncode == 0, done.stderr
     assert unused.isdisjoint(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ferry", "ferry.arrays", "ferry.engine", "ferry.file_objects", "ferry.filesystem",
+        "ferry.gpu_runtime", "ferry.remote_filesystem", "ferry.transfers",
+    ],
+)  # fmt: skip
+def test_examples_in_docstrings(name: str) -> None:
+    results = doctest.testmod(importlib.import_module(name))
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_every_name_of_the_package_is_exported() -> None:
+    """A name that is imported without "as" is none of the package's to a strict type checker."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    exported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ferry.")
+        for alias in node.names
+        if alias.asname == alias.name
+    }
+    assert exported == set(ferry.__all__)
+    for name in ferry.__all__:
+        assert getattr(ferry, name) is not None
+
+
+def described(nodes: list[ast.stmt]) -> set[str]:
+    return {
+        node.name
+        for node in nodes
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")
+    }
+
+
+def public(thing: object) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def test_the_extension_has_what_its_stub_says() -> None:
+    tree = ast.parse((PACKAGE / "_bulk.pyi").read_text())
+    assert described(tree.body) == public(_bulk)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            assert described(node.body) == public(getattr(_bulk, node.name)), node.name
 
 
 def test_the_two_distributions_have_one_version() -> None:

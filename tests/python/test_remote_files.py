@@ -15,17 +15,11 @@ import pandas
 import pytest
 
 import ferry
-from file_system_checks import CHECKS, tables_of_pandas
+from file_system_checks import CHECKS, tables_of_pandas  # registers the file systems
 from ferry.remote_filesystem import NfsFileSystem
 from test_remote_storages import SERVED, clean_folder, needs_server, uri  # noqa: F401
 
 NOWHERE = "nfs://127.0.0.1/x?nfsport=1&mountport=1"
-
-
-@pytest.fixture(autouse=True)
-def registered() -> None:
-    # What the metadata of an installed package does.
-    fsspec.register_implementation("nfs", NfsFileSystem, clobber=True)
 
 
 def test_a_server_that_is_not_there() -> None:
