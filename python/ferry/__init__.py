@@ -32,28 +32,19 @@ _BUILD_DIR = os.environ.get("FERRY_BUILD_DIR") or os.path.join(
 __path__.append(os.path.join(_BUILD_DIR, "python", "ferry"))
 
 # Imported on first use: the command needs none of it.
-_LAZY = {
-    "Engine": "engine",
-    "File": "file_objects",
-    "Future": "transfers",
-    "GpuArray": "gpu",
-    "GpuRuntime": "gpu_runtime",
-    "TransferError": "transfers",
-    "WRITE_BACK_KERNEL": "gpu_runtime",
-    "device_include": "gpu_runtime",
-    "explain": "engine",
-    "load": "arrays",
-    "load_safetensors": "safetensors_files",
-    "nvrtc_options": "gpu_runtime",
-    "open": "file_objects",
-    "read_batch": "transfers",
-    "read_batch_async": "transfers",
-    "read_files": "transfers",
-    "save": "arrays",
-    "stats": "engine",
-    "write_batch": "transfers",
-    "write_batch_async": "transfers",
+_MODULES = {
+    "arrays": ("load", "save"),
+    "engine": ("Engine", "explain", "stats"),
+    "file_objects": ("File", "open"),
+    "gpu": ("GpuArray",),
+    "gpu_runtime": ("WRITE_BACK_KERNEL", "GpuRuntime", "device_include", "nvrtc_options"),
+    "safetensors_files": ("load_safetensors",),
+    "transfers": (
+        *("Future", "TransferError", "read_batch", "read_batch_async", "read_files"),
+        *("write_batch", "write_batch_async"),
+    ),
 }
+_LAZY = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = sorted(_LAZY)
 
