@@ -31,7 +31,7 @@ html_title = f"Ferry {version}"
 html_show_sourcelink = False
 
 myst_heading_anchors = 4
-# Pages link to sources, too, which are no pages; tests/python/test_links.py finds dead links.
+# Pages link to sources, too, which are no pages; tests/python/test_documentation.py finds dead links.
 suppress_warnings = [
     "duplicate_declaration.cpp",  # a namespace is declared by every header
     "misc.highlighting_failure",
