@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,30 @@ from ferry import programs
 TIMEOUT_S = 120
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = f"{ROOT / 'python'}{os.pathsep}{ROOT / 'lab'}"  # as ./ferry has them in PYTHONPATH
+BUILD = Path(os.environ.get("FERRY_BUILD_DIR", ROOT / "build" / "release"))
 os.environ["FERRY_PROFILE"] = ""  # whatever profile the user has
+
+
+def built(target: str) -> str:
+    """The library that a target of CMake makes for tests."""
+    library = BUILD / f"lib{target}.so"
+    assert library.exists(), f"{library} is missing: build the target {target}"
+    return str(library)
+
+
+def run_program(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end, without input; what it prints is text."""
+    options = {"timeout": TIMEOUT_S, "stdin": subprocess.DEVNULL} | options
+    return subprocess.run(list(map(str, words)), capture_output=True, text=True, **options)
+
+
+@contextmanager
+def raises_errno(number: int, filename: object = None, match: str | None = None) -> Iterator[None]:
+    """The block raises an OSError with this errno and, if given, of this file and with this text."""
+    with pytest.raises(OSError, match=match) as caught:
+        yield
+    assert caught.value.errno == number
+    assert filename is None or os.fspath(caught.value.filename) == os.fspath(filename)
 
 
 def _default_signals() -> None:
@@ -40,12 +64,8 @@ class Command:
 
     def run(self, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
         """Runs it to its end."""
-        options.setdefault("env", self.environment)
-        options.setdefault("cwd", self.scratch)
-        options.setdefault("timeout", TIMEOUT_S)
-        return subprocess.run(
-            self.arguments(*arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True, **options
-        )
+        options = {"env": self.environment, "cwd": self.scratch} | options
+        return run_program(*self.arguments(*arguments), **options)
 
     def succeeds(self, *arguments: object, **options: Any) -> str:
         """Runs it to its end; returns what it printed."""
@@ -114,10 +134,7 @@ def run_python(
 ) -> subprocess.CompletedProcess[str]:
     """Runs the text of a program. What it writes to standard error is buffered, as it usually is."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    return subprocess.run(
-        [sys.executable, *flags, "-c", program, *map(str, arguments)],
-        env=kept | environment, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    return run_program(sys.executable, *flags, "-c", program, *arguments, env=kept | environment)
 
 
 def write_safetensors(path: Path, header: object, data: bytes) -> None:

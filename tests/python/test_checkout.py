@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "test"
+from support import ROOT, run_program
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with ./test, a set-up that does nothing and a stage that a test fills in."""
     (tmp_path / "scripts").mkdir()
-    shutil.copy(SCRIPT, tmp_path / "test")
+    shutil.copy(ROOT / "test", tmp_path)
     (tmp_path / ".gitignore").write_text("/build/\n/.ferry/\n__pycache__/\n*.pyc\n")
     (tmp_path / "scripts" / "setup.sh").write_text(
         'for name in begin all unlock say; do eval "setup_$name() { :; }"; done\n'
@@ -35,7 +35,7 @@ def write_stage(checkout: Path, command: str) -> None:
 
 
 def run(checkout: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["./test", "--stage", "unit"], cwd=checkout, capture_output=True, text=True, timeout=60)
+    return run_program("./test", "--stage", "unit", cwd=checkout)
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,19 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from support import BUILD, ROOT, built, run_program
 
 pytest.importorskip("ferry._collective", reason="built without an MPI library")
 MPIEXEC = shutil.which("mpiexec")
 pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec")
 
-ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "checkpoint" / "checkpoint.py"
-BUILD = Path(os.environ.get("FERRY_BUILD_DIR", ROOT / "build" / "release"))
 CHECKPOINT = BUILD / "ferry-checkpoint"
-MOCK = BUILD / "libferry_mock_cuda.so"
-TIMEOUT_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +35,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def run(ranks: int, environment: dict[str, str], *command: object) -> subprocess.CompletedProcess[str]:
     """Runs a program with this many ranks."""
-    return subprocess.run(
-        [str(MPIEXEC), "-n", str(ranks), *map(str, command)],
-        env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    return run_program(MPIEXEC, "-n", ranks, *command, env=environment)
 
 
 # What every program begins with.
@@ -58,13 +54,21 @@ def outcome(call):
 """
 
 
-def passes(ranks: int, environment: dict[str, str], folder: Path, text: str, before: str = "") -> str:
-    """Runs a program whose text this is, which must succeed; returns what it wrote to stderr."""
-    program = folder / "program.py"
-    program.write_text(before + HEAD + text)
-    done = run(ranks, environment, sys.executable, "-P", program, folder)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+Passes = Callable[..., str]
+
+
+@pytest.fixture
+def passes(environment: dict[str, str], tmp_path: Path) -> Passes:
+    """Runs a program whose text is given, which must succeed; returns what it wrote to stderr."""
+
+    def passes(ranks: int, text: str, before: str = "", **settings: str) -> str:
+        program = tmp_path / "program.py"
+        program.write_text(before + HEAD + text)
+        done = run(ranks, environment | settings, sys.executable, "-P", program, tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    return passes
 
 
 @pytest.mark.parametrize(
@@ -82,27 +86,20 @@ def test_without_mpi4py_it_says_what_to_do(
 ) -> None:
     (tmp_path / "mpi4py.py").write_text(mpi4py)
     search = f"{tmp_path}:{environment['PYTHONPATH']}"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", "import ferry.collective"],
-        env={**environment, "PYTHONPATH": search}, capture_output=True, text=True, timeout=TIMEOUT_S,
-    )  # fmt: skip
+    program = "import ferry.collective"
+    done = run_program(sys.executable, "-P", "-c", program, env=environment | {"PYTHONPATH": search})
     assert done.returncode == 1
     message = done.stderr.splitlines()[-1]
     assert message.startswith(f"ImportError: {words}")
     assert "; build it with that library: pip install --no-binary mpi4py mpi4py" in message
 
 
-def test_unknown_schemes_are_no_missing_files(environment: dict[str, str], tmp_path: Path) -> None:
-    passes(
-        2,
-        environment,
-        tmp_path,
-        """
+def test_unknown_schemes_are_no_missing_files(passes: Passes) -> None:
+    passes(2, """
 error = outcome(lambda: collective.open(comm, "s3://bucket/key", "w"))
 assert isinstance(error, ValueError), repr(error)
 assert str(error).startswith("'s3://bucket/key' names no storage that Ferry knows"), error
-""",
-    )
+""")  # fmt: skip
 
 
 def test_checkpoints_of_both_languages_are_the_same(environment: dict[str, str], tmp_path: Path) -> None:
@@ -123,8 +120,8 @@ def test_checkpoints_of_both_languages_are_the_same(environment: dict[str, str],
     assert done.returncode != 0 and "No such file or directory" in done.stderr
 
 
-def test_views_positions_and_sizes(environment: dict[str, str], tmp_path: Path) -> None:
-    passes(3, environment, tmp_path, """
+def test_views_positions_and_sizes(passes: Passes) -> None:
+    passes(3, """
 mine = np.arange(1000, dtype=np.int32) + 1000 * comm.rank
 with collective.open(comm, folder + "/file", "x+", writers=2) as file:
     assert file.writers == [0, 1], file.writers
@@ -161,9 +158,9 @@ assert (np.fromfile(folder + "/file", ">i4") == [7, 8, 9]).all()
 """)  # fmt: skip
 
 
-def test_datatypes_of_mpi4py_are_type_maps(environment: dict[str, str], tmp_path: Path) -> None:
+def test_datatypes_of_mpi4py_are_type_maps(passes: Passes) -> None:
     """mpi4py makes datatypes with large counts; positions are found by writing a byte at a time."""
-    passes(1, environment, tmp_path, """
+    passes(1, """
 base = MPI.INT16_T
 types = {
     "contiguous": (base.Create_contiguous(3), [(0, 6)]),
@@ -194,8 +191,8 @@ for name, (datatype, extents) in types.items():
 """)  # fmt: skip
 
 
-def test_errors_are_those_of_all_ranks(environment: dict[str, str], tmp_path: Path) -> None:
-    passes(3, environment, tmp_path, """
+def test_errors_are_those_of_all_ranks(passes: Passes) -> None:
+    passes(3, """
 def failure(call):
     error = outcome(call)
     return type(error).__name__ if isinstance(error, OSError) else error
@@ -216,9 +213,9 @@ assert isinstance(error, (BufferError, ValueError, TypeError)), error
 
 
 @pytest.mark.parametrize("threads", ["multiple", "single"])
-def test_nonblocking_transfers_are_futures(environment: dict[str, str], tmp_path: Path, threads: str) -> None:
+def test_nonblocking_transfers_are_futures(passes: Passes, threads: str) -> None:
     """With a thread that carries them out and, where MPI is for one thread alone, without."""
-    passes(3, environment, tmp_path, before=f"import mpi4py\nmpi4py.rc.thread_level = {threads!r}\n", text="""
+    passes(3, before=f"import mpi4py\nmpi4py.rc.thread_level = {threads!r}\n", text="""
 import asyncio, gc
 mine = np.arange(1000, dtype=np.int32) + 1000 * comm.rank
 with collective.open(comm, folder + "/file", "w+", method="aggregate") as file:
@@ -244,8 +241,8 @@ assert collective.open(comm, folder + "/file").size_bytes() == 8000 * comm.size
 """)  # fmt: skip
 
 
-def test_files_of_groups(environment: dict[str, str], tmp_path: Path) -> None:
-    passes(3, environment, tmp_path, """
+def test_files_of_groups(passes: Passes) -> None:
+    passes(3, """
 with collective.open(comm, folder + "/file", "w+", files=3) as file:
     assert file.name == folder + f"/file.{comm.rank}", file.name
     file.write_all(np.full(10 + comm.rank, comm.rank, np.uint8))
@@ -255,16 +252,15 @@ assert open(folder + "/file.2", "rb").read() == bytes([2] * 12)
 """)  # fmt: skip
 
 
-def test_unknown_hints_are_warned_about_once(environment: dict[str, str], tmp_path: Path) -> None:
-    said = passes(2, environment, tmp_path, """
+def test_unknown_hints_are_warned_about_once(passes: Passes) -> None:
+    said = passes(2, """
 collective.open(comm, folder + "/file", "w", hints={"cb_nods": "2", "cb_nodes": "1"}).close()
 """)  # fmt: skip
     assert said.count("hint cb_nods is not known") == 1
 
 
-def test_arrays_in_the_memory_of_a_gpu(environment: dict[str, str], tmp_path: Path) -> None:
-    assert MOCK.exists(), f"{MOCK} is missing: build the target ferry_mock_cuda"
-    passes(2, {**environment, "FERRY_CUDA_LIBRARY": str(MOCK)}, tmp_path, """
+def test_arrays_in_the_memory_of_a_gpu(passes: Passes) -> None:
+    passes(2, FERRY_CUDA_LIBRARY=built("ferry_mock_cuda"), text="""
 import ferry
 mine = np.arange(100_000, dtype=np.int32) + 1_000_000 * comm.rank
 ferry.save(folder + f"/{comm.rank}.npy", mine)
@@ -286,9 +282,9 @@ with collective.open(comm, folder + "/file", "w+") as file:
 """)  # fmt: skip
 
 
-def test_a_bad_argument_of_one_rank_is_an_error_on_all(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_bad_argument_of_one_rank_is_an_error_on_all(passes: Passes) -> None:
     """The rank that passed it raises its own error, the others one that names the rank."""
-    passes(3, environment, tmp_path, """
+    passes(3, """
 mine = np.zeros(10, np.uint8)
 def all_raise(kind, call, bad=1):
     error = outcome(call)
@@ -335,8 +331,8 @@ file.close()
 """)  # fmt: skip
 
 
-def test_calls_that_do_not_match_are_errors_on_all_ranks(environment: dict[str, str], tmp_path: Path) -> None:
-    passes(3, environment, tmp_path, """
+def test_calls_that_do_not_match_are_errors_on_all_ranks(passes: Passes) -> None:
+    passes(3, """
 def failure(call):
     error = outcome(call)
     assert isinstance(error, OSError), repr(error)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import access_lists
-from support import Command
+from support import Command, run_program
 
 SIZES = [0, 1, 4096, (1 << 20) - 1, 1 << 20, (40 << 20) + 12345]
 
@@ -53,10 +53,8 @@ def long_copy(
 def run_after(setting: str, command: Command, *arguments: str) -> subprocess.CompletedProcess[str]:
     """``cp ARGUMENTS`` after a command of the shell, in mounts of its own for root."""
     apart = ["unshare", "-m"] if os.getuid() == 0 else []
-    return subprocess.run(
-        [*apart, "bash", "-c", f'{setting} && exec "$@"', "-", *command.arguments("cp", *arguments)],
-        env=command.environment, cwd=command.scratch, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    words = [*apart, "bash", "-c", f'{setting} && exec "$@"', "-", *command.arguments("cp", *arguments)]
+    return run_program(*words, env=command.environment, cwd=command.scratch)
 
 
 def parts_in(folder: Path) -> list[Path]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy
 import pytest
 
 import ferry
-from support import TIMEOUT_S
+from support import TIMEOUT_S, raises_errno, run_program
 
 MIB = 1 << 20
 SIZE = 8 * MIB
@@ -76,7 +75,7 @@ if __name__ == "__main__":
 def test_a_pool_of_workers_answers(tmp_path: Path, path: Path, method: str) -> None:
     program = tmp_path / "program.py"  # spawned workers read it again
     program.write_text(POOL_PROGRAM)
-    done = subprocess.run([sys.executable, program, path, method], capture_output=True, text=True, timeout=TIMEOUT_S)
+    done = run_program(sys.executable, program, path, method)
     assert (done.returncode, done.stdout, done.stderr) == (0, "answered\n", "")
 
 
@@ -118,9 +117,7 @@ def test_another_file_is_not_taken_for_it(path: Path) -> None:
 
         def work() -> None:
             os.close(number)
-            with pytest.raises(OSError) as stale:
+            with raises_errno(errno.ESTALE, path):
                 file.read(1)
-            assert stale.value.errno == errno.ESTALE
-            assert stale.value.filename == str(path)
 
         in_a_child(work)

@@ -6,7 +6,6 @@ import ast
 import doctest
 import importlib
 import re
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -17,7 +16,7 @@ import pytest
 import ferry
 import file_system_checks  # noqa: F401  # registers the file systems
 from ferry import _bulk, laboratory
-from support import ROOT, Command, run_python
+from support import ROOT, Command, run_program, run_python
 
 LAB = ROOT / "lab"
 PACKAGE = Path(ferry.__file__).parent
@@ -54,7 +53,7 @@ def test_its_own_commands_work(alone: Command) -> None:
 def test_the_version(command: Command) -> None:
     said = f"ferry {ferry.__version__}\n"
     assert command.succeeds("--version") == said
-    script = subprocess.run([ROOT / "ferry", "--version"], capture_output=True, text=True)
+    script = run_program(ROOT / "ferry", "--version")
     assert (script.returncode, script.stdout) == (0, said)
 
 
@@ -134,9 +133,7 @@ def test_the_two_distributions_have_one_version() -> None:
 def source_package(project: Path, folder: Path) -> dict[str, int]:
     """The files of the source package, by their paths in it, with their sizes."""
     program = "import sys, scikit_build_core.build as b; print(b.build_sdist(sys.argv[1]))"
-    done = subprocess.run(
-        [sys.executable, "-c", program, folder], cwd=project, capture_output=True, text=True, check=True
-    )
+    done = run_program(sys.executable, "-c", program, folder, cwd=project, check=True)
     with tarfile.open(folder / done.stdout.splitlines()[-1]) as archive:
         return {one.name.partition("/")[2]: one.size for one in archive if not one.isdir()}
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from support import Command, copy_there_and_back
+from support import Command, copy_there_and_back, run_program
 from ferry import programs
 from file_system_checks import CHECKS
 
@@ -59,9 +57,6 @@ def test_info_says_why_it_cannot_be_used(mock: Command, scratch: Path) -> None:
 def test_programs_through_fsspec(mock: Command) -> None:
     # The library is searched where the process's environment named it at the start.
     checks = Path(__file__).parent / "file_system_checks.py"
-    done = subprocess.run(
-        [sys.executable, checks, "pvfs2:///mock"],
-        env={**os.environ, **mock.environment}, capture_output=True, text=True,
-    )  # fmt: skip
+    done = run_program(sys.executable, checks, "pvfs2:///mock", env=mock.environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [check.__name__ for check in CHECKS]

@@ -13,7 +13,7 @@ import pytest
 import safetensors.numpy
 from ferry import programs
 
-ROOT = Path(__file__).resolve().parents[2]
+from support import ROOT, run_program
 
 
 def block(page: str, language: str) -> str:
@@ -38,8 +38,7 @@ def test_the_device_program_prints_the_file(tmp_path: Path) -> None:
     command = [os.environ.get("CXX", "c++"), "-std=c++20", f"-I{ROOT}/include", str(source)]
     command += ["-o", str(tmp_path / "program"), str(build / "libferry.a"), *libraries[1].split()]
     subprocess.run(command, check=True)
-    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True)
-    assert done.stdout == text.read_text()
+    assert run_program(tmp_path / "program", check=True).stdout == text.read_text()
 
 
 def test_the_python_program_reads_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

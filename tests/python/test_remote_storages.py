@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support import Command, copy_there_and_back
+from support import ROOT, Command, copy_there_and_back, run_program
 
 SERVER = os.environ.get("FERRY_TEST_NFS", "")
 SERVED = Path(os.environ.get("FERRY_TEST_NFS_DIRECTORY", "/nonexistent"))
 needs_server = pytest.mark.skipif(not SERVER, reason="absent: no NFS server; ./test --stage storages starts one")
-RIG = Path(__file__).resolve().parents[2] / "rigs" / "rig"
+RIG = ROOT / "rigs" / "rig"
 
 
 def uri(name: str) -> str:
@@ -80,9 +79,9 @@ def test_a_copy_to_a_full_server_leaves_nothing(command: Command, scratch: Path)
 
 @needs_server
 def test_a_rig_that_is_up_stays_as_it_is() -> None:
-    again = subprocess.run([RIG, "up", "nfs"], capture_output=True, text=True, check=True)
+    again = run_program(RIG, "up", "nfs", check=True)
     assert again.stdout.strip() == SERVER
-    status = subprocess.run([RIG, "status"], capture_output=True, text=True, check=True)
+    status = run_program(RIG, "status", check=True)
     assert ["nfs", "up", SERVER] in [line.split() for line in status.stdout.splitlines()]
 
 
@@ -90,6 +89,6 @@ def test_a_rig_that_is_up_stays_as_it_is() -> None:
     ("arguments", "words"), [(["up", "moon"], "no rig"), (["up"], "takes a name"), (["jump", "nfs"], "no command")]
 )
 def test_the_rig_refuses_what_it_does_not_know(arguments: list[str], words: str) -> None:
-    done = subprocess.run([RIG, *arguments], capture_output=True, text=True, check=False)
+    done = run_program(RIG, *arguments)
     assert done.returncode == 2
     assert words in done.stderr

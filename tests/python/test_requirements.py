@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "python"
+from support import ROOT
+
+FOLDER = ROOT / "python"
 NAMES = ["requirements", "requirements-test", "requirements-cuda"]
 
 

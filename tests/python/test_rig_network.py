@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from support import ROOT, run_program
+
 pytestmark = pytest.mark.skipif(
     not os.environ.get("FERRY_TEST_RIG"), reason="absent: rigs are not to be started; ./test --stage storages does"
 )
-ROOT = Path(__file__).resolve().parents[2]
 MBPS = 400
 OSDS = 4
 
@@ -30,9 +31,7 @@ class Rig:
         self.state = folder / ".ferry" / "rig" / "ceph"
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self.folder / "rigs" / "rig", *words], capture_output=True, text=True, timeout=120, check=False
-        )
+        return run_program(self.folder / "rigs" / "rig", *words)
 
     def process(self, name: str) -> int:
         return int((self.state / f"{name}.process").read_text().split()[0])
@@ -44,7 +43,7 @@ class Rig:
 
 def links() -> set[str]:
     """The network devices of this machine."""
-    done = subprocess.run(["ip", "-json", "link"], capture_output=True, text=True, check=True)
+    done = run_program("ip", "-json", "link", check=True)
     return {link["ifname"] for link in json.loads(done.stdout)}
 
 
@@ -63,7 +62,7 @@ def is_running(process: int) -> bool:
 
 def limits(*before: str) -> list[str]:
     """The queueing disciplines of the machine, or where the command `before` leads."""
-    done = subprocess.run([*before, "tc", "qdisc"], capture_output=True, text=True, check=True)
+    done = run_program(*before, "tc", "qdisc", check=True)
     return [line for line in done.stdout.splitlines() if " tbf " in line]
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+from support import ROOT, run_program
+
 NOBODY = 65534
 
 
@@ -22,8 +23,8 @@ def checkout() -> Iterator[Path]:
     root = Path(tempfile.mkdtemp(prefix="ferry-checkout-"))
     try:
         root.chmod(0o755)
-        shutil.copy(CHECKOUT / "ferry", root)
-        shutil.copytree(CHECKOUT / "scripts", root / "scripts")
+        shutil.copy(ROOT / "ferry", root)
+        shutil.copytree(ROOT / "scripts", root / "scripts")
         yield root
     finally:
         subprocess.run(["chmod", "-R", "u+w", root], check=True)
@@ -47,15 +48,7 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     user: dict[str, Any] = {}
     if os.geteuid() == 0:
         user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-    return subprocess.run(
-        [root / "ferry", *arguments],
-        cwd="/",
-        env={"PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        **user,
-    )
+    return run_program(root / "ferry", *arguments, cwd="/", env={"PATH": "/usr/bin:/bin"}, **user)
 
 
 @pytest.mark.parametrize("arguments", [["info"], ["info", "--json", "-"], ["layout", "get", "x"]])

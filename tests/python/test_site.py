@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from support import ROOT, run_program
+
 SITE = ROOT / "docs" / "site"
 
 
 def documented(tmp_path: Path, *lines: str) -> list[str]:
     header = tmp_path / "header.hpp"
     header.write_text("\n".join(lines) + "\n")
-    command = [sys.executable, str(SITE / "comments.py"), str(header)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return run_program(sys.executable, SITE / "comments.py", header, check=True).stdout.splitlines()
 
 
 def test_the_first_comment_is_about_the_file(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "check_tree.py"
+from support import ROOT
+
+SCRIPT = ROOT / "scripts" / "check_tree.py"
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +108,7 @@ def test_an_exception_is_named_and_needed(check: ModuleType, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("room", "project"), [("python/ferry", "."), ("lab/ferry_lab", "lab")])
 def test_what_is_imported_is_declared(check: ModuleType, room: str, project: str) -> None:
-    root = Path(__file__).parents[2]
-    described = tomllib.loads((root / project / "pyproject.toml").read_text())["project"]
+    described = tomllib.loads((ROOT / project / "pyproject.toml").read_text())["project"]
     extras = described.get("optional-dependencies", {}).values()
     names = {re.split(r"[^\w-]", one)[0] for one in sum(extras, described["dependencies"])}
     modules = {name.replace("-", "_") for name in names}
