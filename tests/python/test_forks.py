@@ -121,3 +121,31 @@ def test_another_file_is_not_taken_for_it(path: Path) -> None:
                 file.read(1)
 
         in_a_child(work)
+
+
+def test_a_child_opens_the_file_anew(path: Path, data: bytes) -> None:
+    with ferry.open(path) as file:
+        file.seek(4)
+
+        def work() -> None:
+            assert file.read(3) == data[4:7]
+            assert file.read_at_async(bytearray(2), 0).result(60) == 2
+            file.close()
+
+        in_a_child(work)
+        assert file.read(2) == data[4:6]
+
+
+def test_a_child_does_not_wait_for_its_parents_transfers(path: Path) -> None:
+    path.write_bytes(bytes(64 * MIB))
+    with ferry.open(path, direct=True) as file:
+        future = file.read_at_async(bytearray(64 * MIB), 0)
+
+        def work() -> None:
+            try:
+                future.result(60)  # if it was over before the fork
+            except OSError as error:
+                assert error.errno == errno.ECHILD
+
+        in_a_child(work)
+        assert future.result() == 64 * MIB
