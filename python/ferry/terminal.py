@@ -212,18 +212,17 @@ def shows_progress() -> bool:
 
 
 class ProgressBar:
-    """A progress bar; without a display it does nothing."""
+    """A display's only task."""
 
-    def __init__(self, display: Progress | None = None) -> None:
+    def __init__(self, display: Progress, label: str, steps: float) -> None:
         self._display = display
+        self._task = display.add_task(printable(label), total=steps)
 
     def advance(self, steps: float = 1) -> None:
-        if self._display is not None:
-            self._display.advance(self._display.task_ids[0], steps)
+        self._display.advance(self._task, steps)
 
     def label(self, text: str) -> None:
-        if self._display is not None:
-            self._display.update(self._display.task_ids[0], description=printable(text))
+        self._display.update(self._task, description=printable(text))
 
 
 class _SpeedColumn(ProgressColumn):
@@ -236,9 +235,11 @@ class _SpeedColumn(ProgressColumn):
 
 
 def _display(*columns: ProgressColumn) -> Progress:
-    """A bar on standard error that goes at the end."""
+    """A bar on standard error that goes at the end; where that is no terminal, nothing is shown."""
     description = TextColumn("{task.description}", markup=False)
-    return Progress(description, BarColumn(), *columns, console=Console(stderr=True), transient=True)
+    silent = not shows_progress()
+    console = Console(stderr=True, quiet=silent)
+    return Progress(description, BarColumn(), *columns, console=console, transient=True, disable=silent)
 
 
 @contextmanager
@@ -247,9 +248,6 @@ def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
 
     Silent unless standard error is a terminal; removes the bar at the end.
     """
-    if not shows_progress():
-        yield lambda _phase, _done, _total: None
-        return
     columns = (DownloadColumn(binary_units=True), _SpeedColumn(), TimeRemainingColumn())
     with _display(*columns) as bar:
         tasks: dict[str, TaskID] = {}
@@ -268,10 +266,6 @@ def progress(label: str, steps: float) -> Iterator[ProgressBar]:
 
     Silent unless standard error is a terminal; removes the bar at the end.
     """
-    if not shows_progress():
-        yield ProgressBar()
-        return
     columns = (TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     with _display(*columns) as display:
-        display.add_task(printable(label), total=steps)
-        yield ProgressBar(display)
+        yield ProgressBar(display, label, steps)
