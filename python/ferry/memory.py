@@ -108,16 +108,10 @@ def _instead(copy: str, writable: bool) -> str:
 
 def _torch_bytes(torch: Any, tensor: Any, writable: bool) -> Any:
     """The same memory as a tensor of bytes, which all protocols can show."""
+    into_new = "read into a new one, then copy it there: tensor.copy_(new)"
     if tensor.layout != torch.strided or not tensor.is_contiguous():
-        advice = (
-            "read into a new one, then copy it there: tensor.copy_(new)" if writable else "call .contiguous() first"
-        )
-        raise ValueError(f"the tensor is not contiguous; {advice}")
+        raise ValueError(f"the tensor is not contiguous; {into_new if writable else 'call .contiguous() first'}")
     if tensor.is_conj() or tensor.is_neg():
-        advice = (
-            "read into a new one, then copy it there: tensor.copy_(new)"
-            if writable
-            else "call .resolve_conj().resolve_neg() first"
-        )
+        advice = into_new if writable else "call .resolve_conj().resolve_neg() first"
         raise ValueError(f"the tensor's memory is not its value; {advice}")
     return tensor.detach().reshape(-1).view(torch.uint8)

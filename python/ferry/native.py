@@ -85,17 +85,18 @@ class MeasuringError(FerryError):
 
 def read_info(path: str | None) -> Json:
     """Returns the output of ``ferry-info`` (schema ``ferry.info/2``). Raises FerryError."""
-    with process_of(*([path] if path is not None else []), program=INFO_PROGRAM) as process:
-        answer = _last_line(process)
+    process, answer = _answer_of(INFO_PROGRAM, *([path] if path is not None else []))
     check(process, answer if answer.get("type") == "error" else None)
     if not answer:
         raise FerryError(f"{INFO_PROGRAM} gave no answer; build it again")
     return answer
 
 
-def _last_line(process: Process) -> Json:
-    found: list[Json] = [{}, *lines(process)]
-    return found[-1]
+def _answer_of(program: str, *arguments: str) -> tuple[Process, Json]:
+    """Runs a program; returns it with the last line of its output."""
+    with process_of(*arguments, program=program) as process:
+        found: list[Json] = [{}, *lines(process)]
+    return process, found[-1]
 
 
 def _one_line(problem: Json) -> str:
@@ -199,8 +200,7 @@ class _Copy:
 
 def run_layout(arguments: list[str]) -> Json:
     """Runs ``ferry-layout`` and returns its output. Raises FerryError."""
-    with process_of(*arguments, program=LAYOUT_PROGRAM) as process:
-        answer = _last_line(process)
+    process, answer = _answer_of(LAYOUT_PROGRAM, *arguments)
     if answer.get("type") == "error":
         raise FerryError(_one_line(answer))
     if answer.get("type") != "layout":
@@ -257,7 +257,7 @@ def running(command: list[str], stdin: str | None, program: str) -> Iterator[Pro
     try:
         yield process
         process.returncode = process.popen.wait()
-        if process.returncode != 0 and not _failed_with_message(process.returncode):
+        if process.returncode not in (0, 1, 2, 130):  # with these it says itself what happened
             raise MeasuringError(_died(process), None)
     except BaseException:
         process.stop()
@@ -266,10 +266,6 @@ def running(command: list[str], stdin: str | None, program: str) -> Iterator[Pro
         if process.popen.stdout is not None:
             process.popen.stdout.close()
         process.messages.close()
-
-
-def _failed_with_message(status: int) -> bool:
-    return status in (1, 2, 130)
 
 
 def _died(process: Process) -> str:

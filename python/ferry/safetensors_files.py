@@ -272,21 +272,17 @@ class _Place:
         if index is None:
             memory = new_array((data_bytes,), numpy.dtype("u1"))
             return cls(entries, device, memory, begins, [(memory, begin)])
-        suits = all(entry.begin % entry.element_bytes == 0 for entry in entries)
-        if suits:
-            allocation = _bulk.GpuAllocation(index, data_bytes)
-            whole = GpuArray((data_bytes,), "u1", device, memory=allocation)
-            return cls(entries, device, allocation, begins, [(whole, begin)])
-        end = 0
-        for entry in entries:
-            begins[entry.name] = end
-            end += -(-(entry.end - entry.begin) // _GPU_ALIGNMENT_BYTES) * _GPU_ALIGNMENT_BYTES
+        # What to read: offset and size in the file's data, and offset in the memory.
+        pieces = [(0, data_bytes, 0)]
+        end = data_bytes
+        if any(entry.begin % entry.element_bytes for entry in entries):
+            pieces, end = [], 0
+            for entry in entries:
+                begins[entry.name] = end
+                pieces.append((entry.begin, entry.end - entry.begin, end))
+                end += -(-(entry.end - entry.begin) // _GPU_ALIGNMENT_BYTES) * _GPU_ALIGNMENT_BYTES
         allocation = _bulk.GpuAllocation(index, end)
-        parts: list[tuple[Any, int]] = []
-        for entry in entries:
-            shape = (entry.end - entry.begin,)
-            piece = GpuArray(shape, "u1", device, memory=allocation, offset=begins[entry.name])
-            parts.append((piece, begin + entry.begin))
+        parts = [(GpuArray((size,), "u1", device, memory=allocation, offset=to), begin + at) for at, size, to in pieces]
         return cls(entries, device, allocation, begins, parts)
 
 
@@ -295,7 +291,7 @@ def _maker(device: str, framework: str | None) -> Callable[[TensorEntry, _Place]
         makers = {None: _numpy_array, "numpy": _numpy_array, "torch": _torch_tensor}
         names = '"numpy" or "torch"'
     else:
-        makers = {None: _gpu_array, "cupy": _cupy_array, "torch": _torch_gpu_tensor}
+        makers = {None: _gpu_array, "cupy": _cupy_array, "torch": _torch_tensor}
         names = 'for a GPU "cupy" or "torch"'
     if framework not in makers:
         raise ValueError(f"framework {framework!r}: {names}")
@@ -330,23 +326,16 @@ def _cupy_array(entry: TensorEntry, place: _Place) -> Any:
         return cupy.asarray(_gpu_array(entry, place))
 
 
-def _torch_gpu_tensor(entry: TensorEntry, place: _Place) -> Any:
-    import torch
-
-    element = _torch_type(torch, entry)
-    if entry.begin == entry.end:
-        return torch.empty(entry.shape, dtype=element, device=place.device)
-    data = torch.as_tensor(_gpu_array(entry, place).flat_bytes(), device=place.device)
-    return data.view(element).reshape(entry.shape)
-
-
 def _torch_tensor(entry: TensorEntry, place: _Place) -> Any:
     import torch
 
     element = _torch_type(torch, entry)
     if entry.begin == entry.end:
-        return torch.empty(entry.shape, dtype=element)
-    data = torch.from_numpy(place.memory[entry.begin : entry.end])
-    if entry.begin % element.itemsize:
-        data = data.clone()  # PyTorch needs aligned memory
+        return torch.empty(entry.shape, dtype=element, device=place.device)
+    if place.device != "cpu":
+        data = torch.as_tensor(_gpu_array(entry, place).flat_bytes(), device=place.device)
+    else:
+        data = torch.from_numpy(place.memory[entry.begin : entry.end])
+        if entry.begin % element.itemsize:
+            data = data.clone()  # PyTorch needs aligned memory
     return data.view(element).reshape(entry.shape)
