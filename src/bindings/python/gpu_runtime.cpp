@@ -129,10 +129,7 @@ std::uint64_t dirty_pages(const OwnedRuntime& self) {
 
 void bind_gpu_runtime(nb::module_& module) {
   nb::class_<OwnedRuntime>(module, "GpuRuntime")
-      .def("__init__", &make_runtime, nb::arg("arena_bytes"), nb::arg("cache_bytes"),
-           nb::arg("page_bytes"), nb::arg("groups"), nb::arg("device"), nb::arg("placement"),
-           nb::arg("server_threads"), nb::arg("files_max"), nb::arg("staging_bytes"),
-           nb::arg("pull_bytes"))
+      .def("__init__", &make_runtime)
       .def("context",
            [](const OwnedRuntime& self) {
              return with_reasons(

@@ -174,9 +174,7 @@ nb::tuple to_tuple(const bulk::PathStatus& status) {
 
 void bind_engine(nb::module_& module) {
   nb::class_<Engine>(module, "Engine")
-      .def("__init__", &make_engine, nb::arg("workers") = 0, nb::arg("depth") = 0,
-           nb::arg("task_bytes") = 0, nb::arg("route") = "automatic",
-           nb::arg("storage") = "automatic")
+      .def("__init__", &make_engine)
       .def("options", [](const Engine& self) { return to_dict(self->options()); })
       .def("statistics", [](const Engine& self) { return to_dict(self->statistics()); })
       .def("explain",
@@ -214,21 +212,15 @@ void bind_engine(nb::module_& module) {
            [](const Engine& self, nb::handle parts) { return run_batch(*self, parts, false); })
       .def("write_batch",
            [](const Engine& self, nb::handle parts) { return run_batch(*self, parts, true); })
-      .def(
-          "start",
-          [](const Engine& self, nb::handle parts, bool writing, nb::object on_end) {
-            return new PythonTransfer(*self, parts, writing, std::move(on_end));
-          },
-          nb::arg("parts"), nb::arg("writing"), nb::arg("on_end").none() = nb::none())
+      .def("start",
+           [](const Engine& self, nb::handle parts, bool writing, nb::object on_end) {
+             return new PythonTransfer(*self, parts, writing, std::move(on_end));
+           })
       .def("read_files", [](const Engine& self, const nb::list& paths) {
         std::vector<std::string> names;
         names.reserve(paths.size());
-        for (const nb::handle path : paths) {
-          PyObject* encoded = nullptr;  // like os.fsencode
-          if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0) throw nb::python_error();
-          const auto name = nb::steal<nb::bytes>(encoded);
-          names.emplace_back(name.c_str(), name.size());
-        }
+        for (const nb::handle path : paths)
+          names.push_back(to_path(nb::cast<nb::bytes>(path)));
         return read_files(*self, names);
       });
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <map>
 #include <string>
 #include <utility>
@@ -87,7 +86,7 @@ void PythonTransfer::end(Kept& kept) {
   const EngineThread here;
   const nb::object on_end = std::move(kept.on_end);
   try {
-    if (!on_end.is_none()) on_end();
+    on_end();
   } catch (nb::python_error& error) {
     error.discard_as_unraisable("the end of a ferry transfer");
   }
