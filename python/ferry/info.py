@@ -65,13 +65,8 @@ def _machine(facts: Json) -> Lines:
     machine, runtime = facts["machine"], facts["runtime"]
     virtual = ", in a virtual machine" if machine["virtual_machine"] else ""
     yield "machine", f"{machine['cpu_model'] or machine['architecture']}{virtual}"
-    yield (
-        "",
-        (
-            f"{machine['kernel']}, {format_size(machine['memory_bytes'])} of memory, "
-            f"CPUs {machine['cpus_allowed']} allowed ({machine['cpus_usable']} usable)"
-        ),
-    )
+    cpus = f"CPUs {machine['cpus_allowed']} allowed ({machine['cpus_usable']} usable)"
+    yield "", f"{machine['kernel']}, {format_size(machine['memory_bytes'])} of memory, {cpus}"
     threads = _plural(runtime["device_threads"], "thread")
     yield "device", f"{runtime['device']}: CPUs {runtime['device_cpus']}, {threads}"
     yield "arena", runtime["arena_pages"]
@@ -125,13 +120,8 @@ def _placements(facts: Json) -> Lines:
         yield "service", f"CPUs {service['cpus']}, {_plural(service['threads'], 'thread')}"
     cache = facts["page_cache"]
     size = format_size(cache["cache_bytes"]) if cache["cache_bytes"] > 0 else "none"
-    yield (
-        "page cache",
-        (
-            f"{size} unless a program asks for one; pages of {format_size(cache['page_bytes'])} "
-            f"({format_size(cache['page_bytes_min'])} to {format_size(cache['page_bytes_max'])})"
-        ),
-    )
+    page, least, most = (format_size(cache[key]) for key in ("page_bytes", "page_bytes_min", "page_bytes_max"))
+    yield "page cache", f"{size} unless a program asks for one; pages of {page} ({least} to {most})"
     if cache["cache_bytes"] == 0:
         yield "", "without it, every placement is host; ferry bench sizes it for its file"
 
@@ -171,25 +161,16 @@ def _profile(facts: Json) -> Lines:
     if others:
         yield "", f"files on {', '.join(others)} have their own settings"
     crossovers = tuning["crossovers"]
-    yield (
-        "automatic",
-        (
-            f"{tuning['source']}: what is not in the device's cache goes to the host, "
-            f"{_from(crossovers['host_stream_read_bytes_min'])} for sequential reads, "
-            f"{_from(crossovers['host_read_bytes_min'])} for others, and writes "
-            f"{_from(crossovers['host_write_bytes_min'])}; else the calling core reads it"
-        ),
+    streams, others_from, writes = (
+        _from(crossovers[f"host_{kind}_bytes_min"]) for kind in ("stream_read", "read", "write")
     )
-    depth = tuning["queue_depth"]
-    yield (
-        "settings",
-        (
-            f"pages of {format_size(tuning['page_bytes'])}, readahead up to "
-            f"{format_size(tuning['readahead_bytes'])} per stream, "
-            f"{_plural(tuning['server_threads'], 'server thread')}"
-            + (f"; keep {depth} calls in flight" if depth is not None else "")
-        ),
-    )
+    source = f"{tuning['source']}: what is not in the device's cache goes to the host"
+    reads = f"{streams} for sequential reads, {others_from} for others"
+    yield "automatic", f"{source}, {reads}, and writes {writes}; else the calling core reads it"
+    page, readahead = format_size(tuning["page_bytes"]), format_size(tuning["readahead_bytes"])
+    threads = _plural(tuning["server_threads"], "server thread")
+    depth = f"; keep {tuning['queue_depth']} calls in flight" if tuning["queue_depth"] is not None else ""
+    yield "settings", f"pages of {page}, readahead up to {readahead} per stream, {threads}{depth}"
 
 
 def _storage(facts: Json) -> Lines:
