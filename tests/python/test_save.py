@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,10 +13,19 @@ import pytest
 
 import access_lists
 import ferry
-from support import raises_errno, run_python
+from support import raises_errno, run_program, run_python
 
 OLD = numpy.arange(1000)
 NEW = numpy.arange(1 << 20)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file that exists."""
+    found = tmp_path / "array.npy"
+    ferry.save(found, OLD)
+    return found
+
 
 # Files may not grow beyond 1 MiB: the disk is full, without one.
 LIMITED = """
@@ -45,9 +53,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, exists: bool, arguments
         numpy.testing.assert_array_equal(ferry.load(path), OLD)
 
 
-def test_the_new_file_is_like_the_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "array.npy"
-    ferry.save(path, OLD)
+def test_the_new_file_is_like_the_old_one(tmp_path: Path, path: Path) -> None:
     path.chmod(0o640)
     if os.getuid() == 0:
         os.chown(path, 12345, 54321)
@@ -62,9 +68,7 @@ def test_the_new_file_is_like_the_old_one(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["array.npy"]
 
 
-def test_the_access_list_stays(tmp_path: Path) -> None:
-    path = tmp_path / "array.npy"
-    ferry.save(path, OLD)
+def test_the_access_list_stays(path: Path) -> None:
     access_lists.give_list(path)
     before = path.stat()
     ferry.save(path, NEW)
@@ -74,9 +78,7 @@ def test_the_access_list_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may write such files")
-def test_a_mode_that_lets_nobody_write_stays(tmp_path: Path) -> None:
-    path = tmp_path / "array.npy"
-    ferry.save(path, OLD)
+def test_a_mode_that_lets_nobody_write_stays(path: Path) -> None:
     path.chmod(0o444)
     ferry.save(path, NEW)
     assert stat.S_IMODE(path.stat().st_mode) == 0o444
@@ -84,15 +86,12 @@ def test_a_mode_that_lets_nobody_write_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
-def test_a_file_that_is_mounted_over_is_written_in_place(tmp_path: Path) -> None:
-    path, above = tmp_path / "array.npy", tmp_path / "above.npy"
-    ferry.save(path, OLD)
+def test_a_file_that_is_mounted_over_is_written_in_place(tmp_path: Path, path: Path) -> None:
+    above = tmp_path / "above.npy"
     ferry.save(above, OLD)
     program = "import sys, numpy, ferry; ferry.save(sys.argv[1], numpy.arange(1 << 20))"
     shell = 'mount --bind "$1" "$2" && exec "$3" -c "$4" "$2"'
-    subprocess.run(
-        ["unshare", "-m", "bash", "-c", shell, "-", above, path, sys.executable, program], timeout=60, check=True
-    )
+    run_program("unshare", "-m", "bash", "-c", shell, "-", above, path, sys.executable, program, check=True)
     numpy.testing.assert_array_equal(ferry.load(above), NEW)
     numpy.testing.assert_array_equal(ferry.load(path), OLD)
     assert sorted(os.listdir(tmp_path)) == ["above.npy", "array.npy"]
@@ -144,9 +143,7 @@ def test_what_is_no_regular_file_is_written(tmp_path: Path) -> None:
         ferry.save(tmp_path / "none" / "array.npy", OLD)
 
 
-def test_an_interruption_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "array.npy"
-    ferry.save(path, OLD)
+def test_an_interruption_leaves_the_old_file(tmp_path: Path, path: Path) -> None:
 
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt

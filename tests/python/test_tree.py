@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from support import ROOT
 
-SCRIPT = ROOT / "scripts" / "check_tree.py"
+sys.path.append(str(ROOT / "scripts"))
+check = importlib.import_module("check_tree")
 
 
-@pytest.fixture(scope="module")
-def check() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("check_tree", SCRIPT)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["check_tree"] = module  # dataclasses look it up
-    specification.loader.exec_module(module)
-    return module
-
-
-def make_tree(check: ModuleType, root: Path, **files: str) -> object:
+def make_tree(root: Path, **files: str) -> object:
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,13 +81,13 @@ AGAINST = [
 
 
 @pytest.mark.parametrize(("files", "line"), AGAINST, ids=[line for _, line in AGAINST])
-def test_a_use_against_the_arrows(check: ModuleType, tmp_path: Path, files: dict[str, str], line: str) -> None:
-    tree = make_tree(check, tmp_path, **FUTEX, **files)
+def test_a_use_against_the_arrows(tmp_path: Path, files: dict[str, str], line: str) -> None:
+    tree = make_tree(tmp_path, **FUTEX, **files)
     assert list(check.arrows(tree, {})) == [line]
 
 
-def test_an_exception_is_named_and_needed(check: ModuleType, tmp_path: Path) -> None:
-    tree = make_tree(check, tmp_path, **FUTEX, **UPWARDS)
+def test_an_exception_is_named_and_needed(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path, **FUTEX, **UPWARDS)
     named = {("src/base/futex.cpp", "server/loop.hpp"): "the reason"}
     assert list(check.arrows(tree, named)) == []
     named["src/base/futex.cpp", "base/futex.hpp"] = "not needed"
@@ -107,7 +97,7 @@ def test_an_exception_is_named_and_needed(check: ModuleType, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("room", "project"), [("python/ferry", "."), ("lab/ferry_lab", "lab")])
-def test_what_is_imported_is_declared(check: ModuleType, room: str, project: str) -> None:
+def test_what_is_imported_is_declared(room: str, project: str) -> None:
     described = tomllib.loads((ROOT / project / "pyproject.toml").read_text())["project"]
     extras = described.get("optional-dependencies", {}).values()
     names = {re.split(r"[^\w-]", one)[0] for one in sum(extras, described["dependencies"])}
@@ -118,9 +108,8 @@ def test_what_is_imported_is_declared(check: ModuleType, room: str, project: str
     assert modules - check.THIRD_PARTY[room] <= {"ferry_io", "ferry_lab"}
 
 
-def test_a_public_header_belongs_to_its_room(check: ModuleType, tmp_path: Path) -> None:
+def test_a_public_header_belongs_to_its_room(tmp_path: Path) -> None:
     tree = make_tree(
-        check,
         tmp_path,
         **{
             "include/ferry/error.hpp": "",
@@ -133,46 +122,46 @@ def test_a_public_header_belongs_to_its_room(check: ModuleType, tmp_path: Path) 
     assert list(check.arrows(tree, {})) == []
 
 
-def test_sizes(check: ModuleType, tmp_path: Path) -> None:
-    tree = make_tree(check, tmp_path, **{"docs/small": "x" * (512 << 10), "docs/large": "x" * ((512 << 10) + 1)})
+def test_sizes(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path, **{"docs/small": "x" * (512 << 10), "docs/large": "x" * ((512 << 10) + 1)})
     (line,) = check.sizes(tree)
     assert line.startswith("docs/large: 512 KiB; a tracked file may have 512 KiB.")
 
 
-def test_a_source_outside_every_room(check: ModuleType, tmp_path: Path) -> None:
-    tree = make_tree(check, tmp_path, **{"source/main.cpp": ""})
+def test_a_source_outside_every_room(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path, **{"source/main.cpp": ""})
     assert "source/main.cpp: lies in no room that ARROWS lists" in check.rooms(tree)
     assert "src/base: a room without files; take it out of ARROWS" in check.rooms(tree)
 
 
-def test_arrows_in_a_circle(check: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrows_in_a_circle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "ARROWS", {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
     assert check.way_back("a") == ["a", "b", "c", "a"]
     assert check.way_back("d") is None
 
 
-def test_the_page_says_what_every_room_uses(check: ModuleType, tmp_path: Path) -> None:
+def test_the_page_says_what_every_room_uses(tmp_path: Path) -> None:
     rows = {}
     for room, uses in check.ARROWS.items():
         names = ", ".join(f"`{used}`" for used in sorted(uses - {"*"}))
         rows[room] = f"| `{room}` | {names or 'nothing'} |"
-    tree = make_tree(check, tmp_path, **{check.ARCHITECTURE: "\n".join(rows.values())})
+    tree = make_tree(tmp_path, **{check.ARCHITECTURE: "\n".join(rows.values())})
     assert list(check.page(tree)) == []
     del rows["include/ferry/device"]
     rows["src/storage"] = "| `src/storage` | `src/base`, `src/server` |"
-    make_tree(check, tmp_path, **{check.ARCHITECTURE: "\n".join(rows.values())})
+    make_tree(tmp_path, **{check.ARCHITECTURE: "\n".join(rows.values())})
     assert list(check.page(tree)) == [
         f"{check.ARCHITECTURE}: has no row that says what include/ferry/device uses",
         f"{check.ARCHITECTURE}: says otherwise than ARROWS what src/storage uses: src/base",
     ]
 
 
-def test_the_list_is_that_of_git(check: ModuleType, tmp_path: Path) -> None:
+def test_the_list_is_that_of_git(tmp_path: Path) -> None:
     with pytest.raises((OSError, check.subprocess.CalledProcessError)):
         check.Tree.of(tmp_path)
     for words in (["init", "-q"], ["add", "."]):
         if words[0] == "add":
-            make_tree(check, tmp_path, **{".gitignore": "*.o\n", "a/b.hpp": "", "a/b.o": ""})
+            make_tree(tmp_path, **{".gitignore": "*.o\n", "a/b.hpp": "", "a/b.o": ""})
         check.subprocess.run(["git", *words], cwd=tmp_path, check=True)
     (tmp_path / "new").write_text("not added yet")
     tree = check.Tree.of(tmp_path)
@@ -180,5 +169,5 @@ def test_the_list_is_that_of_git(check: ModuleType, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("files", "wrong"), SHARED)
-def test_types_that_share_a_name(check: ModuleType, tmp_path: Path, files: dict[str, str], wrong: list[str]) -> None:
-    assert list(check.names(make_tree(check, tmp_path, **files))) == wrong
+def test_types_that_share_a_name(tmp_path: Path, files: dict[str, str], wrong: list[str]) -> None:
+    assert list(check.names(make_tree(tmp_path, **files))) == wrong
