@@ -1,14 +1,20 @@
-"""./test fails when a stage writes into the checkout."""
+"""``./test`` fails when a stage writes into the checkout; ``./ferry`` runs in a read-only one."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support import ROOT, run_program
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -34,7 +40,7 @@ def write_stage(checkout: Path, command: str) -> None:
     script.chmod(0o755)
 
 
-def run(checkout: Path) -> subprocess.CompletedProcess[str]:
+def run_stage(checkout: Path) -> subprocess.CompletedProcess[str]:
     return run_program("./test", "--stage", "unit", cwd=checkout)
 
 
@@ -49,7 +55,7 @@ def run(checkout: Path) -> subprocess.CompletedProcess[str]:
 )
 def test_a_clean_checkout_passes(checkout: Path, command: str) -> None:
     write_stage(checkout, command)  # itself a change, made before the tests
-    done = run(checkout)
+    done = run_stage(checkout)
     assert done.returncode == 0, done.stdout
     assert "FAILED" not in done.stdout
 
@@ -65,7 +71,7 @@ def test_a_clean_checkout_passes(checkout: Path, command: str) -> None:
 )
 def test_what_a_stage_leaves_is_named(checkout: Path, command: str, line: str) -> None:
     write_stage(checkout, command)
-    done = run(checkout)
+    done = run_stage(checkout)
     assert done.returncode == 1
     assert line in done.stdout.splitlines()
     assert "checkout FAILED" in done.stdout
@@ -75,6 +81,68 @@ def test_what_a_stage_leaves_is_named(checkout: Path, command: str, line: str) -
 
 def test_a_failed_stage_is_still_named(checkout: Path) -> None:
     write_stage(checkout, "false")
-    done = run(checkout)
+    done = run_stage(checkout)
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1].endswith(": unit (again only these: ./test --stage unit)")
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A copy of what ./ferry needs, readable by all."""
+    root = Path(tempfile.mkdtemp(prefix="ferry-checkout-"))
+    try:
+        root.chmod(0o755)
+        shutil.copy(ROOT / "ferry", root)
+        shutil.copytree(ROOT / "scripts", root / "scripts")
+        yield root
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", root], check=True)
+        shutil.rmtree(root)
+
+
+def build(root: Path) -> None:
+    """Makes the results of a set-up; its Python prints its arguments."""
+    python = root / ".ferry" / "venv" / "bin" / "python"
+    program = root / "build" / "release" / "ferry-bench"
+    for path in (python, program):
+        path.parent.mkdir(parents=True)
+        path.write_text('#!/bin/sh\necho "$PYTHONPATH $FERRY_BUILD_DIR: $*"\n')
+        path.chmod(0o755)
+    (root / ".ferry" / "lock").touch()
+
+
+def run_ferry(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs it as a user without write permission there."""
+    subprocess.run(["chmod", "-R", "a-w", root], check=True)
+    user: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    return run_program(root / "ferry", *arguments, cwd="/", env={"PATH": "/usr/bin:/bin"}, **user)
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["info", "--json", "-"], ["layout", "get", "x"]])
+def test_others_can_use_what_is_built(shared: Path, arguments: list[str]) -> None:
+    build(shared)
+    done = run_ferry(shared, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    place = f"{shared}/python:{shared}/lab {shared}/build/release"
+    assert done.stdout == f"{place}: -P -m ferry {' '.join(arguments)}\n"
+
+
+def test_help_needs_no_build(shared: Path) -> None:
+    done = run_ferry(shared, "help", "layout", "set")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: ferry layout set ")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_what_is_not_built_is_said(shared: Path, begun: bool) -> None:
+    if begun:
+        build(shared)
+        (shared / "build" / "release" / "ferry-bench").unlink()
+    done = run_ferry(shared, "info")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"ferry: cannot write in {shared}, and it is not built yet; its owner can run ./ferry "
+        "info there once, then others can use it; or make a checkout of your own\n"
+    )

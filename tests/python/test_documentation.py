@@ -1,18 +1,27 @@
-"""The documentation is consistent, and names what is there: pages, headings, files, objects, tests."""
+"""The documentation is consistent, names what is there, and its programs do what it says.
+
+Also the filter through which Doxygen reads the headers, and the pages that the site is made of.
+"""
 
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import unquote
 
 import ferry
+import numpy
 import pytest
+import safetensors.numpy
 import yaml
+from ferry import programs
 
-from support import ROOT
+from support import ROOT, run_program
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = [
@@ -215,9 +224,9 @@ def test_every_example_is_named() -> None:
 
 def test_every_example_program_is_named() -> None:
     """By the name that CMake builds it under, or as a Python program with a main part."""
-    programs = re.findall(r"ferry_program\(ferry-(\w+)", (ROOT / "examples/CMakeLists.txt").read_text())
-    assert "grep" in programs
-    for name in programs:
+    built = re.findall(r"ferry_program\(ferry-(\w+)", (ROOT / "examples/CMakeLists.txt").read_text())
+    assert "grep" in built
+    for name in built:
         assert f"ferry-{name}" in EXAMPLES
     for path in (ROOT / "examples").glob("*/*.py"):
         if "__main__" in path.read_text():
@@ -235,8 +244,8 @@ def test_the_citation_is_of_this_version() -> None:
 def test_the_tests_that_the_table_names_exist() -> None:
     table = (ROOT / "docs/reference/bounds.md").read_text()
     rows = "\n".join(line for line in table.splitlines() if line.startswith("|"))
-    programs = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.cpp"))
-    there = set(re.findall(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", programs, re.MULTILINE))
+    sources = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.cpp"))
+    there = set(re.findall(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", sources, re.MULTILINE))
     suites = {suite for suite, _ in there}
     named = re.findall(r"`([A-Z]\w+)\.([A-Z]\w+|\*)`", rows)
     assert len(named) > 50
@@ -249,3 +258,104 @@ def test_the_tests_that_the_table_names_exist() -> None:
     tests = [*(ROOT / "tests/python").glob("*.py"), *(ROOT / "lab/tests").rglob("*.py")]
     for name in re.findall(r"`(test_\w+\.py)`", rows):
         assert any(path.name == name for path in tests), name
+
+
+def block(page: str, language: str) -> str:
+    """The first code block of a page in that language."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.search(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert found is not None, f"{page} has no {language}"
+    return found[1]
+
+
+def test_the_device_program_prints_the_file(tmp_path: Path) -> None:
+    program = block("README.md", "cpp")
+    assert block("docs/guide/first-device-program.md", "cpp") == program
+    build = programs.find_program().parent
+    libraries = re.search(r"^Libs: .*-lferry (.*)$", (build / "ferry.pc").read_text(), re.MULTILINE)
+    assert libraries is not None
+    text = tmp_path / "text"
+    text.write_text("what is in the file\n" * 100)
+    assert program.count('"/etc/os-release"') == 1
+    source = tmp_path / "program.cpp"
+    source.write_text(program.replace("/etc/os-release", str(text)))
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", f"-I{ROOT}/include", str(source)]
+    command += ["-o", str(tmp_path / "program"), str(build / "libferry.a"), *libraries[1].split()]
+    subprocess.run(command, check=True)
+    assert run_program(tmp_path / "program", check=True).stdout == text.read_text()
+
+
+def test_the_python_program_reads_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shards = {f"part-{i}.safetensors": {f"tensor{i}": numpy.arange(i + 3.0)} for i in range(3)}
+    for name, tensors in shards.items():
+        safetensors.numpy.save_file(tensors, tmp_path / name)
+    names = {tensor: name for name, tensors in shards.items() for tensor in tensors}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
+    matrices = numpy.arange(2 * 1024 * 1024, dtype=float)
+    matrices.tofile(tmp_path / "matrix")
+    program = block("README.md", "python")
+    for path in ("model.safetensors.index.json", "/data/matrix"):
+        assert program.count(f'"{path}"') == 1
+        program = program.replace(path, str(tmp_path / Path(path).name))
+    shown: dict[str, object] = {}
+    exec(compile(program, "README.md", "exec"), shown)
+    weights = shown["weights"]
+    assert isinstance(weights, dict)
+    assert weights.keys() == names.keys()
+    for tensors in shards.values():
+        for name, tensor in tensors.items():
+            numpy.testing.assert_array_equal(weights[name], tensor)
+    target = shown["target"]
+    assert isinstance(target, numpy.ndarray)
+    numpy.testing.assert_array_equal(target.ravel(), matrices[1024 * 1024 :])
+    assert capsys.readouterr().out == f"{target.nbytes}\n"
+
+
+SITE = ROOT / "docs" / "site"
+
+
+def documented(tmp_path: Path, *lines: str) -> list[str]:
+    header = tmp_path / "header.hpp"
+    header.write_text("\n".join(lines) + "\n")
+    return run_program(sys.executable, SITE / "comments.py", header, check=True).stdout.splitlines()
+
+
+def test_the_first_comment_is_about_the_file(tmp_path: Path) -> None:
+    found = documented(tmp_path, "// What it is.", "//", "// More.", "#pragma once", "// Of f.", "void f();")
+    assert found == [
+        *("/// \\file", "/// What it is.", "///", "/// More.", ""),
+        *("#pragma once", "/// Of f.", "void f();"),
+    ]
+
+
+def test_a_comment_behind_a_member_is_about_that(tmp_path: Path) -> None:
+    found = documented(tmp_path, "#pragma once", "int a = 0;  // in bytes", 'auto u = "http://x";')
+    assert found == ["#pragma once", "int a = 0;  ///< in bytes", 'auto u = "http://x";']
+
+
+def test_what_is_indented_is_code(tmp_path: Path) -> None:
+    found = documented(tmp_path, "#pragma once", "// So:", "//   f(1);", "// Done.", "//   -EIO  why")
+    assert found[1:] == [
+        *("/// So:", "/// \\code{.cpp}", "///   f(1);", "/// \\endcode", "/// Done."),
+        *("/// \\code{.unparsed}", "///   -EIO  why", "/// \\endcode"),
+    ]
+
+
+def test_rulers_document_nothing(tmp_path: Path) -> None:
+    found = documented(tmp_path, "#pragma once", "// ---- parts ------", "", "int a;")
+    assert found == ["#pragma once", "", "", "int a;"]
+
+
+def test_every_public_header_is_on_the_site() -> None:
+    """Those that do more than include others."""
+    named = set(re.findall(r"doxygenfile:: (\S+)", (SITE / "cpp.rst").read_text()))
+    collections = {"device.hpp", "ferry.hpp"}
+    headers = {path.name for path in (ROOT / "include" / "ferry").glob("*.hpp")}
+    assert headers - collections == named - {"file_calls.hpp"}
+
+
+def test_the_environment_is_locked() -> None:
+    asked = re.findall(r"^([\w-]+)$", (SITE / "requirements.in").read_text(), re.MULTILINE)
+    locked = re.findall(r"^([\w-]+)==", (SITE / "requirements.txt").read_text(), re.MULTILINE)
+    assert "sphinx" in asked
+    assert set(asked) <= set(locked)
