@@ -32,16 +32,6 @@ def _folder() -> Iterator[str]:
     shutil.rmtree(folder)
 
 
-def test_info_says_why_a_cluster_cannot_be_used(command: Command) -> None:
-    why = "the Ceph cluster of /absent/ceph.conf cannot be used"
-    command.fails("info", "ceph:/x?conf=/absent/ceph.conf", says=why)
-
-
-@pytest.mark.parametrize("settings", ["nonsense=1", "timeout=0", "uid=x"])
-def test_info_says_what_is_wrong_with_a_uri(command: Command, settings: str) -> None:
-    command.fails("info", f"ceph:/x?{settings}", says=settings.split("=")[0])
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -35,14 +35,21 @@ def clean_folder() -> Iterator[None]:
             path.unlink()
 
 
-def test_info_says_why_a_server_cannot_be_used(command: Command) -> None:
-    why = "the NFS server 127.0.0.1 cannot be used"
-    command.fails("info", "nfs://127.0.0.1/x?nfsport=1&mountport=1", says=why)
-
-
-@pytest.mark.parametrize("settings", ["nonsense=1", "version=4", "uid=x"])
-def test_info_says_what_is_wrong_with_a_uri(command: Command, settings: str) -> None:
-    command.fails("info", f"nfs://127.0.0.1/x?{settings}", says=settings.split("=")[0])
+@pytest.mark.parametrize(
+    ("uri", "says"),
+    [
+        ("nfs://127.0.0.1/x?nfsport=1&mountport=1", "the NFS server 127.0.0.1 cannot be used"),
+        ("nfs://127.0.0.1/x?nonsense=1", "nonsense"),
+        ("nfs://127.0.0.1/x?version=4", "version"),
+        ("nfs://127.0.0.1/x?uid=x", "uid"),
+        ("ceph:/x?conf=/absent/ceph.conf", "the Ceph cluster of /absent/ceph.conf cannot be used"),
+        ("ceph:/x?nonsense=1", "nonsense"),
+        ("ceph:/x?timeout=0", "timeout"),
+        ("ceph:/x?uid=x", "uid"),
+    ],
+)
+def test_info_says_why_a_uri_cannot_be_used(command: Command, uri: str, says: str) -> None:
+    command.fails("info", uri, says=says)
 
 
 @needs_server
