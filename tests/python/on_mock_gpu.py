@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -41,16 +43,9 @@ def without_faults() -> Iterator[None]:
     assert get("pageable_copies") == 0
 
 
-class Foreign:
+def foreign(array: ferry.GpuArray, **changes: Any) -> SimpleNamespace:
     """Another package's array: it shows a GpuArray's memory as asked."""
-
-    def __init__(self, array: ferry.GpuArray, **changes: Any) -> None:
-        self.array = array
-        self.changes = changes
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {**self.array.__cuda_array_interface__, **self.changes}
+    return SimpleNamespace(array=array, __cuda_array_interface__=array.__cuda_array_interface__ | changes)
 
 
 def dlpack_of(array: ferry.GpuArray, **options: Any) -> Dlpack:
@@ -111,7 +106,7 @@ def test_waits_for_the_stream_that_the_array_names(path: Path, data: bytes) -> N
         # Still in flight when the file is written, which must contain its data.
         assert driver.cuMemcpyHtoDAsync_v2(address, source, ctypes.c_size_t(4096), stream) == 0
         with ferry.open(path, "r+") as file:
-            assert file.write_at(Foreign(array, stream=stream.value), 0) == 4096
+            assert file.write_at(foreign(array, stream=stream.value), 0) == 4096
         assert path.read_bytes()[:4096] == b"x" * 4096
         assert driver.cuMemFreeHost(source) == 0
     finally:
@@ -144,11 +139,11 @@ def test_what_cannot_be_used_is_refused(path: Path) -> None:
     stale = freed.__cuda_array_interface__
     freed.__init__((1,), "u1")
     refused: list[tuple[Any, str]] = [
-        (Foreign(array, data=(array.__cuda_array_interface__["data"][0], True)), "read-only"),
-        (Foreign(array, strides=(4, 40)), "contiguous"),
-        (Foreign(array, stream=0), "stream 0"),
-        (Foreign(array, mask=array), "mask"),
-        (Foreign(array, data=stale["data"]), "knows no such memory"),
+        (foreign(array, data=(array.__cuda_array_interface__["data"][0], True)), "read-only"),
+        (foreign(array, strides=(4, 40)), "contiguous"),
+        (foreign(array, stream=0), "stream 0"),
+        (foreign(array, mask=array), "mask"),
+        (foreign(array, data=stale["data"]), "knows no such memory"),
         (dlpack_of(array, strides=(1, 10)), "contiguous"),
     ]
     with ferry.open(path) as file:
@@ -157,7 +152,7 @@ def test_what_cannot_be_used_is_refused(path: Path) -> None:
                 file.read_at(target, 0)
         with pytest.raises(NotImplementedError, match="neither"):
             file.read_at(dlpack_of(array, device_type=10), 0)
-        assert file.read_at(Foreign(array, shape=(0, 20)), 0) == 0
+        assert file.read_at(foreign(array, shape=(0, 20)), 0) == 0
     with pytest.raises(NotImplementedError, match="memory of a GPU"):
         ferry.memory.as_buffer(array, True)
     with raises_errno(errno.ENODEV, match="no GPU 7"):
@@ -182,8 +177,6 @@ def test_errors_have_an_errno(path: Path, data: bytes) -> None:
 
 
 def test_cancelled_futures_wait_for_copies(path: Path, data: bytes) -> None:
-    import threading
-
     array = ferry.GpuArray((len(data),), "u1")
     with ferry.open(path) as file:
         set_to("hold_copies", 1)
@@ -203,7 +196,7 @@ def test_npy_files(tmp_path: Path, order: str) -> None:
     interface = got.__cuda_array_interface__
     assert interface["strides"] == (None if order == "C" else wanted.strides)
     if order == "C":
-        ferry.save(tmp_path / "b.npy", Foreign(got))
+        ferry.save(tmp_path / "b.npy", foreign(got))
         numpy.testing.assert_array_equal(numpy.load(tmp_path / "b.npy"), wanted)
         ferry.save(tmp_path / "b.raw", got, raw=True)
         assert (tmp_path / "b.raw").read_bytes() == wanted.tobytes()

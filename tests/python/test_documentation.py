@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -45,10 +46,6 @@ def prose_of(page: Path) -> list[str]:
     return lines
 
 
-def without_code(line: str) -> str:
-    return re.sub(r"(`+).+?\1", "", line)
-
-
 def anchors_of(page: Path) -> set[str]:
     """The anchors that GitHub gives the headings of a page."""
     anchors: dict[str, int] = {}
@@ -62,18 +59,22 @@ def anchors_of(page: Path) -> set[str]:
     return set(anchors)
 
 
+def links_of(page: Path) -> Iterator[tuple[int, str, Path, str]]:
+    """The links to files: their line, their text, and the file and the anchor that they lead to."""
+    for number, line in enumerate(prose_of(page), 1):
+        for target in LINK.findall(re.sub(r"(`+).+?\1", "", line)):
+            if not re.match(r"[a-z][a-z0-9+.-]*:", target):
+                path, _, anchor = unquote(target).partition("#")
+                yield number, target, (page.parent / path).resolve() if path else page, anchor
+
+
 def dead_links_of(page: Path) -> list[str]:
     dead = []
-    for number, line in enumerate(prose_of(page), 1):
-        for target in LINK.findall(without_code(line)):
-            if re.match(r"[a-z][a-z0-9+.-]*:", target):
-                continue
-            path, _, anchor = unquote(target).partition("#")
-            to = (page.parent / path).resolve() if path else page
-            if not to.exists():
-                dead.append(f"line {number}: {target}: no such file")
-            elif anchor and to.suffix == ".md" and anchor not in anchors_of(to):
-                dead.append(f"line {number}: {target}: no such heading")
+    for number, target, to, anchor in links_of(page):
+        if not to.exists():
+            dead.append(f"line {number}: {target}: no such file")
+        elif anchor and to.suffix == ".md" and anchor not in anchors_of(to):
+            dead.append(f"line {number}: {target}: no such heading")
     return dead
 
 
@@ -89,16 +90,11 @@ def test_dead_links_are_found(tmp_path: Path) -> None:
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
-    reached = {ROOT / "README.md"}
-    new = set(reached)
+    reached: set[Path] = set()
+    new = {ROOT / "README.md"}
     while new:
-        page = new.pop()
-        for line in prose_of(page):
-            for target in LINK.findall(without_code(line)):
-                to = (page.parent / unquote(target).partition("#")[0]).resolve()
-                if to in PAGES and to not in reached:
-                    reached.add(to)
-                    new.add(to)
+        reached |= new
+        new = {to for page in new for _, _, to, _ in links_of(page) if to in PAGES} - reached
     assert set(PAGES) - reached == set()
 
 

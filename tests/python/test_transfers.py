@@ -14,7 +14,8 @@ import sys
 import time
 import weakref
 from pathlib import Path
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any
 
 import numpy
 import pytest
@@ -57,42 +58,21 @@ def test_reads_into_arrays_of_any_shape_and_type(path: Path, data: bytes) -> Non
         assert file.read_at(numpy.empty(0), 0) == 0
 
 
-class Shows:
-    """Memory that only one protocol shows."""
-
-    def __init__(self, array: numpy.ndarray) -> None:
-        self.array = array
-
-
-class ShowsInterface(Shows):
-    @property
-    def __array_interface__(self) -> dict:
-        return self.array.__array_interface__
+# Memory that only one protocol shows.
+SHOWN = {
+    "__array_interface__": lambda array: SimpleNamespace(__array_interface__=array.__array_interface__),
+    "__dlpack__": lambda array: SimpleNamespace(__dlpack__=array.__dlpack__, __dlpack_device__=array.__dlpack_device__),
+}
+ON_THE_GPU = {"data": (0, False), "shape": (4,), "typestr": "|u1", "version": 3}
 
 
-class ShowsDlpack(Shows):
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.array.__dlpack_device__()
-
-
-class OnTheGpu:
-    __cuda_array_interface__: ClassVar[dict[str, Any]] = {
-        "data": (0, False),
-        "shape": (4,),
-        "typestr": "|u1",
-        "version": 3,
-    }
-
-
-@pytest.mark.parametrize("kind", [ShowsInterface, ShowsDlpack])
-def test_other_protocols(path: Path, data: bytes, kind: type[Shows]) -> None:
-    target = kind(numpy.zeros(5000, numpy.uint16))
+@pytest.mark.parametrize("protocol", SHOWN)
+def test_other_protocols(path: Path, data: bytes, protocol: str) -> None:
+    array = numpy.zeros(5000, numpy.uint16)
+    target = SHOWN[protocol](array)
     with ferry.open(path, "r+") as file:
         assert file.read_at(target, 3) == 10_000
-        assert target.array.tobytes() == data[3:10_003]
+        assert array.tobytes() == data[3:10_003]
         assert file.write_at(target, 0) == 10_000
     assert path.read_bytes()[:10_000] == data[3:10_003]
 
@@ -103,7 +83,8 @@ REFUSED = [
     (lambda: numpy.zeros(10)[::2], ValueError),
     (lambda: numpy.broadcast_to(numpy.zeros(1), 5), ValueError),
     (lambda: memoryview(bytearray(10))[::2], (ValueError, BufferError)),
-    (lambda: OnTheGpu(), (OSError, ValueError)),  # no driver, or none that knows this memory
+    # No driver, or none that knows this memory.
+    (lambda: SimpleNamespace(__cuda_array_interface__=ON_THE_GPU), (OSError, ValueError)),
     (lambda: [1, 2, 3], TypeError),
     (lambda: "text", TypeError),
     (lambda: None, TypeError),
