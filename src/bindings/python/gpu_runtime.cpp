@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -10,8 +11,10 @@
 
 #include <ferry/gpu.hpp>
 
-#include "bindings/python/gpu.hpp"
+#include "bindings/python/buffers.hpp"
+#include "bindings/python/interpreter_lock.hpp"
 #include "bindings/python/os_error.hpp"
+#include "bindings/python/tensors.hpp"
 
 namespace ferry::python {
 namespace {

@@ -14,10 +14,9 @@
 
 #include "base/staging.hpp"
 #include "bindings/python/buffers.hpp"
-#include "bindings/python/dlpack.hpp"
-#include "bindings/python/gpu.hpp"
 #include "bindings/python/interpreter_lock.hpp"
 #include "bindings/python/os_error.hpp"
+#include "bindings/python/tensors.hpp"
 #include "bindings/python/transfers.hpp"
 #include "bulk/scheduler.hpp"
 
@@ -266,8 +265,7 @@ NB_MODULE(_bulk, module) {
   // exist. The same holds for daemon threads' objects when the interpreter ends.
   module.def("expect_leaks", [] { nb::set_leak_warnings(false); });
   bind_transfers(module);
-  bind_dlpack(module);
-  bind_gpu(module);
+  bind_tensors(module);
   bind_engine(module);
   bind_file(module);
   bind_gpu_runtime(module);
