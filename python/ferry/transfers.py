@@ -81,7 +81,7 @@ class Future(concurrent.futures.Future[_Result]):
         self._settling = threading.RLock()
         self._transfer: _bulk.Transfer | None = None
         try:
-            self._transfer = engine.native.start(parts, writing, self._settle)
+            self._transfer = _bulk.Transfer(engine.native, parts, writing, self._settle)
         finally:
             # It may have ended already.
             if self._transfer is not None and self._transfer.done():

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -211,10 +210,6 @@ void bind_engine(nb::module_& module) {
            [](const Engine& self, nb::handle parts) { return run_batch(*self, parts, false); })
       .def("write_batch",
            [](const Engine& self, nb::handle parts) { return run_batch(*self, parts, true); })
-      .def("start",
-           [](const Engine& self, nb::handle parts, bool writing, nb::object on_end) {
-             return new PythonTransfer(*self, parts, writing, std::move(on_end));
-           })
       .def("read_files", [](const Engine& self, const nb::list& paths) {
         std::vector<std::string> names;
         names.reserve(paths.size());

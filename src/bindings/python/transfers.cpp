@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -38,15 +39,114 @@ void wait_for_all_of(const bulk::Future& future) {
     check_signals();
 }
 
-}  // namespace
-
-// What a transfer keeps alive. Access it only with the interpreter's lock held.
-struct PythonTransfer::Kept {
-  std::optional<TransferBatch> batch;
-  nb::object on_end;
-
-  void let_go() { const std::optional<TransferBatch> gone = std::exchange(batch, std::nullopt); }
+// A batch of (file, buffer, offset).
+struct TransferBatch {
+  TransferBatch(nb::handle list, bool writing) {
+    files = nb::steal(PySequence_Fast(list.ptr(), "a batch is a sequence of parts"));
+    if (!files.is_valid()) throw nb::python_error();
+    const auto count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(files.ptr()));
+    PyObject** items = PySequence_Fast_ITEMS(files.ptr());
+    parts.reserve(count);
+    buffers.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      PyObject* item = items[i];
+      if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 3) {
+        throw nb::type_error("a part is a tuple of a file, a buffer and an offset");
+      }
+      const auto& file = nb::cast<const File&>(nb::handle(PyTuple_GET_ITEM(item, 0)));
+      buffers.emplace_back(PyTuple_GET_ITEM(item, 1), !writing, true);
+      parts.push_back(bulk::Part{&*file, buffers.back().data(), buffers.back().bytes(),
+                                 to_offset(PyTuple_GET_ITEM(item, 2))});
+    }
+  }
+  std::vector<bulk::Part> parts;
+  std::vector<PinnedBuffer> buffers;
+  nb::object files;  // keeps them
 };
+
+// A transfer in flight. Its memory stays until it has ended, even if this object does not.
+class PythonTransfer {
+ public:
+  PythonTransfer(const Engine& engine, nb::handle parts, bool writing, nb::object on_end)
+      : kept_(std::make_shared<Kept>(Kept{TransferBatch(parts, writing), std::move(on_end)})) {
+    const std::vector<bulk::Part>& ranges = kept_->batch->parts;
+    {
+      const LockRelease unlocked;
+      future_ =
+          std::make_shared<bulk::Future>(writing ? engine->write(ranges) : engine->read(ranges));
+    }
+    // Runs immediately if the transfer has ended already.
+    future_->then([kept = kept_] { end(*kept); });
+  }
+  ~PythonTransfer() {
+    const LockRelease unlocked;
+    future_->detach();
+    future_.reset();
+  }
+  PythonTransfer(const PythonTransfer&) = delete;
+  PythonTransfer& operator=(const PythonTransfer&) = delete;
+
+  bool done() const { return future_->ready(); }
+
+  // Returns false on timeout. Nothing: no timeout.
+  bool wait(std::optional<double> timeout_s) const {
+    const LockRelease unlocked;
+    if (!timeout_s) {
+      wait_for_all_of(*future_);
+      return true;
+    }
+    constexpr double longest_s = 1e9;
+    return future_->wait_for(std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<double>(std::clamp(*timeout_s, 0.0, longest_s))));
+  }
+
+  void cancel() const {
+    const LockRelease unlocked;
+    future_->cancel();
+  }
+
+  // Once done: returns buffers and files to their owners immediately, without waiting for the
+  // engine's thread.
+  void let_go() const {
+    if (done()) kept_->let_go();
+  }
+
+  // Once done: bytes of each part or a negative errno.
+  std::vector<std::int64_t> results() const { return future_->results(); }
+  nb::list failures() const { return to_list(future_->failures()); }
+
+  nb::tuple progress() const {
+    const bulk::Progress progress = future_->progress();
+    return nb::make_tuple(progress.bytes_done, progress.bytes_total);
+  }
+
+ private:
+  // What a transfer keeps alive. Access it only with the interpreter's lock held.
+  struct Kept {
+    std::optional<TransferBatch> batch;
+    nb::object on_end;
+
+    void let_go() { const std::optional<TransferBatch> gone = std::exchange(batch, std::nullopt); }
+  };
+
+  // Runs on a thread of the engine.
+  static void end(Kept& kept) {
+    const nb::gil_scoped_acquire locked;
+    const EngineThread here;
+    const nb::object on_end = std::move(kept.on_end);
+    try {
+      on_end();
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable("the end of a ferry transfer");
+    }
+    kept.let_go();
+  }
+
+  const std::shared_ptr<Kept> kept_;
+  std::shared_ptr<bulk::Future> future_;
+};
+
+}  // namespace
 
 std::uint64_t to_offset(nb::handle number) {
   // Any index, also NumPy's integers.
@@ -57,95 +157,6 @@ std::uint64_t to_offset(nb::handle number) {
     throw nb::value_error(text.c_str());
   }
   return static_cast<std::uint64_t>(offset);
-}
-
-TransferBatch::TransferBatch(nb::handle list, bool writing) {
-  const auto sequence =
-      nb::steal<nb::object>(PySequence_Fast(list.ptr(), "a batch is a sequence of parts"));
-  if (!sequence.is_valid()) throw nb::python_error();
-  files = sequence;
-  const auto count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(sequence.ptr()));
-  PyObject** items = PySequence_Fast_ITEMS(sequence.ptr());
-  parts.reserve(count);
-  buffers.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    PyObject* item = items[i];
-    if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 3) {
-      throw nb::type_error("a part is a tuple of a file, a buffer and an offset");
-    }
-    const auto& file = nb::cast<const File&>(nb::handle(PyTuple_GET_ITEM(item, 0)));
-    buffers.emplace_back(PyTuple_GET_ITEM(item, 1), !writing, true);
-    parts.push_back(bulk::Part{&*file, buffers.back().data(), buffers.back().bytes(),
-                               to_offset(PyTuple_GET_ITEM(item, 2))});
-  }
-}
-
-// Runs on a thread of the engine.
-void PythonTransfer::end(Kept& kept) {
-  const nb::gil_scoped_acquire locked;
-  const EngineThread here;
-  const nb::object on_end = std::move(kept.on_end);
-  try {
-    on_end();
-  } catch (nb::python_error& error) {
-    error.discard_as_unraisable("the end of a ferry transfer");
-  }
-  kept.let_go();
-}
-
-PythonTransfer::PythonTransfer(const bulk::Engine& engine, nb::handle parts, bool writing,
-                               nb::object on_end)
-    : kept_(std::make_shared<Kept>(Kept{TransferBatch(parts, writing), std::move(on_end)})) {
-  const std::vector<bulk::Part>& ranges = kept_->batch->parts;
-  {
-    const LockRelease unlocked;
-    future_ = std::make_shared<bulk::Future>(writing ? engine.write(ranges) : engine.read(ranges));
-  }
-  // Runs immediately if the transfer has ended already.
-  future_->then([kept = kept_] { end(*kept); });
-}
-
-PythonTransfer::~PythonTransfer() {
-  const LockRelease unlocked;
-  future_->detach();
-  future_.reset();
-}
-
-bool PythonTransfer::done() const {
-  return future_->ready();
-}
-
-bool PythonTransfer::wait(std::optional<double> timeout_s) const {
-  const LockRelease unlocked;
-  if (!timeout_s) {
-    wait_for_all_of(*future_);
-    return true;
-  }
-  constexpr double longest_s = 1e9;
-  return future_->wait_for(std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(std::clamp(*timeout_s, 0.0, longest_s))));
-}
-
-void PythonTransfer::let_go() const {
-  if (done()) kept_->let_go();
-}
-
-void PythonTransfer::cancel() const {
-  const LockRelease unlocked;
-  future_->cancel();
-}
-
-std::vector<std::int64_t> PythonTransfer::results() const {
-  return future_->results();
-}
-
-nb::list PythonTransfer::failures() const {
-  return to_list(future_->failures());
-}
-
-nb::tuple PythonTransfer::progress() const {
-  const bulk::Progress progress = future_->progress();
-  return nb::make_tuple(progress.bytes_done, progress.bytes_total);
 }
 
 nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing) {
@@ -203,6 +214,7 @@ nb::tuple read_files(const bulk::Engine& engine, const std::vector<std::string>&
 void bind_transfers(nb::module_& module) {
   const nb::class_<Slab> slab(module, "Slab", nb::type_slots(shows<Slab, memory_of>));
   nb::class_<PythonTransfer>(module, "Transfer")
+      .def(nb::init<const Engine&, nb::handle, bool, nb::object>())
       .def("done", &PythonTransfer::done)
       .def("wait", &PythonTransfer::wait, nb::arg("timeout_s").none() = nb::none())
       .def("let_go", &PythonTransfer::let_go)
