@@ -256,7 +256,7 @@ test_on_nfs() {
   build/release/storage_tests --gtest_brief=1 --gtest_filter='Nfs*'
   build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
   build/release/bulk_tests --gtest_brief=1 --gtest_filter='*Nfs*'
-  "$setup_python" -m pytest tests/python/test_remote_storages.py tests/python/test_remote_files.py -q
+  "$setup_python" -m pytest tests/python/test_remote_storages.py -q
   "$setup_python" -m pytest lab/tests/run/test_remote_bench.py -q
   build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*'
   timeout 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Nfs' ||

@@ -129,19 +129,16 @@ class Engine:
         self.native.shut_down()
 
 
-def common_engine() -> Engine:
-    """Returns the engine that calls without an engine share."""
+def choose(engine: Engine | None) -> Engine:
+    """Returns ``engine``; for None the one that all calls without an engine share."""
     global _common
+    if engine is not None:
+        return engine
     if _common is None:
         with _lock:
             if _common is None:
                 _common = Engine()
     return _common
-
-
-def choose(engine: Engine | None) -> Engine:
-    """Returns ``engine``, or the shared one for None."""
-    return common_engine() if engine is None else engine
 
 
 def generation() -> int:

@@ -1,4 +1,4 @@
-"""The package as a whole: without the laboratory, its types and examples, and what is packed."""
+"""The package as a whole: without the laboratory, its types and examples, what is packed and locked."""
 
 from __future__ import annotations
 
@@ -154,3 +154,51 @@ def test_the_laboratorys_has_its_data_and_no_tests(tmp_path: Path) -> None:
     assert {name.split("/")[0] for name in held} == {"PKG-INFO", "ferry_lab", "pyproject.toml"}
     wanted = {"ferry_lab/render/templates/report.html", "ferry_lab/studies/data/published.csv"}
     assert wanted <= held.keys()
+
+
+# The locked requirements match their sources; scripts/lock.sh updates them.
+REQUIREMENTS = ["requirements", "requirements-test", "requirements-cuda"]
+
+
+def normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def asked(name: str) -> dict[str, str]:
+    """The requirements of an .in file, with their versions; empty for any version."""
+    found: dict[str, str] = {}
+    for line in (ROOT / "python" / f"{name}.in").read_text().splitlines():
+        words = line.split("#")[0].strip()
+        if words.startswith("-r "):
+            found |= asked(words.removeprefix("-r ").removesuffix(".in"))
+        elif words:
+            package, _, version = words.partition("==")
+            found[normalized(package)] = version
+    return found
+
+
+def locked(name: str) -> dict[str, str]:
+    pairs = re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "python" / f"{name}.txt").read_text(), re.MULTILINE)
+    return {normalized(package): version for package, version in pairs}
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_what_is_asked_for_is_locked(name: str) -> None:
+    versions = locked(name)
+    for package, version in asked(name).items():
+        assert package in versions, f"scripts/lock.sh brings {package}"
+        assert version in ("", versions[package]), f"scripts/lock.sh brings {package}=={version}"
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_what_is_locked_is_asked_for(name: str) -> None:
+    """Each by an .in file, or by another package: "via" says which."""
+    via = re.findall(r"^([\w.-]+)==\S+\n((?: +#.*\n)+)", (ROOT / "python" / f"{name}.txt").read_text(), re.MULTILINE)
+    assert {normalized(package) for package, _ in via} == set(locked(name))
+    for package, reasons in via:
+        if "-r requirements" in reasons:
+            assert normalized(package) in asked(name), package
+
+
+def test_tests_run_on_what_the_command_runs_on() -> None:
+    assert locked("requirements").items() <= locked("requirements-test").items()
