@@ -234,7 +234,7 @@ test_on_mocks() {
   printf 'absent: a real PVFS2 or OrangeFS, and a real Lustre; mocks of libpvfs2 and liblustreapi are used\n'
   timeout 300 build/release/storage_tests --gtest_brief=1 --gtest_filter='Pvfs2Mock*:Pvfs2Lib*:Lustre*' ||
     setup_die "tests on the mocks of libpvfs2 and liblustreapi failed, or did not end within 300 s"
-  "$setup_python" -m pytest tests/python/test_lustre_mock.py tests/python/test_pvfs2_mock.py -q
+  "$setup_python" -m pytest tests/python/test_storage_mocks.py -q
 }
 
 rigs_to_stop=()

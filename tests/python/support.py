@@ -19,7 +19,7 @@ from ferry import programs
 TIMEOUT_S = 120
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = f"{ROOT / 'python'}{os.pathsep}{ROOT / 'lab'}"  # as ./ferry has them in PYTHONPATH
-BUILD = Path(os.environ.get("FERRY_BUILD_DIR", ROOT / "build" / "release"))
+BUILD = Path(os.environ.get("FERRY_BUILD_DIR", ROOT / "build" / "release")).resolve()
 os.environ["FERRY_PROFILE"] = ""  # whatever profile the user has
 
 
