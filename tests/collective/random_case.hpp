@@ -32,9 +32,10 @@ struct Case {
       if (data > 0 && !random.one_in(6)) {
         share.offset =
             static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(3 * data)));
-        // At most twenty periods, to keep files small.
-        const auto wanted =
-            std::min(random.between(1, 60'000), static_cast<std::uint64_t>(20 * data));
+        // At most twenty periods, to keep files small: they end before 700,000 bytes.
+        const auto most = static_cast<std::uint64_t>(20 * data);
+        if (share.memory.bytes.size() > most) share.memory.bytes.resize(most);
+        const auto wanted = std::min(random.between(1, 60'000), most);
         share.count = std::max<std::int64_t>(
             1, static_cast<std::int64_t>(wanted / share.memory.bytes.size()));
       }

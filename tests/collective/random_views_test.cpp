@@ -109,6 +109,7 @@ TEST(MpiIo, WritesAndReadsThroughTheSameViews) {
     // Behind the end of the file it writes its memory's contents between the pieces.
     one.bytes_before = 1'000'000;
     check_write(one, directory);
+    EXPECT_EQ(read_file(directory / "written").size(), one.bytes_before);
     check_read(one, directory);
   }
 }
