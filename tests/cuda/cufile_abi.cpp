@@ -31,7 +31,7 @@ struct PassedAlike {
 };
 
 // The comparison does find differences.
-static_assert(!SameFunction<PassedAlike, void(Handle), Error(Handle)>::value);
+static_assert(!SameFunction<PassedAlike, void(Handle), CuFileError(Handle)>::value);
 static_assert(!SameFunction<PassedAlike, int(Handle), int(int)>::value);
 static_assert(!SameFunction<PassedAlike, int(std::size_t), int(off_t)>::value);
 
@@ -39,9 +39,9 @@ static_assert(!SameFunction<PassedAlike, int(std::size_t), int(off_t)>::value);
   static_assert(SameFunction<PassedAlike, result(__VA_ARGS__), decltype(::name)>::value);
 FERRY_CUFILE_FUNCTIONS(FERRY_COMPARE)
 
-static_assert(sizeof(Error) == sizeof(CUfileError_t));
-static_assert(offsetof(Error, code) == offsetof(CUfileError_t, err));
-static_assert(offsetof(Error, cuda_result) == offsetof(CUfileError_t, cu_err));
+static_assert(sizeof(CuFileError) == sizeof(CUfileError_t));
+static_assert(offsetof(CuFileError, code) == offsetof(CUfileError_t, err));
+static_assert(offsetof(CuFileError, cuda_result) == offsetof(CUfileError_t, cu_err));
 
 static_assert(sizeof(FileDescription) == sizeof(CUfileDescr_t));
 static_assert(offsetof(FileDescription, type) == offsetof(CUfileDescr_t, type));
