@@ -33,10 +33,21 @@ inline EngineOptions by_route(Route route, unsigned workers = 0) {
   return options;
 }
 
-// Runs by every route, on a file system with direct I/O, not one in memory.
-struct ByRoute : testing::TestWithParam<Route> {
-  test::ScratchDirectory scratch{test::build_folder()};
+// A file on a file system with direct I/O, not one in memory.
+struct OnDisk {
+  const test::ScratchDirectory scratch{test::build_folder()};
   const std::string path = scratch / "file";
+
+  // Writes the file, and returns what it holds.
+  std::string made(std::size_t bytes, std::uint64_t seed) const {
+    std::string contents = test::pattern(bytes, seed);
+    test::write_file(path, contents);
+    return contents;
+  }
+};
+
+// Runs by every route.
+struct ByRoute : testing::TestWithParam<Route>, OnDisk {
   EngineOptions options() const {
     EngineOptions options = by_route(GetParam(), 3);
     options.depth = 3;
@@ -53,10 +64,7 @@ inline std::string name_of(const testing::TestParamInfo<Route>& info) {
 
 inline const auto every_route = testing::Values(Route::automatic, Route::buffered, Route::direct);
 
-struct GpuFile : test::OnMockGpu {
-  test::ScratchDirectory scratch{test::build_folder()};
-  const std::string path = scratch / "file";
-
+struct GpuFile : test::OnMockGpu, OnDisk {
   // Reads the whole file, which holds this.
   void expect_read(const File& file, const std::string& wanted) const {
     const test::GpuBuffer target(gpu, wanted.size());

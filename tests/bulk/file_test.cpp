@@ -21,18 +21,12 @@
 namespace ferry::bulk {
 namespace {
 
-using test::error_of;
-using test::pattern;
-using test::read_file;
-using test::same_bytes;
-using test::ScratchDirectory;
-using test::write_file;
+using namespace test;
 
 struct BulkFile : ByRoute {};
 
 TEST_P(BulkFile, ReadsEverySizeAtEveryOffset) {
-  const std::string wanted = pattern(1 << 20 | 777, 1);
-  write_file(path, wanted);
+  const std::string wanted = made(1 << 20 | 777, 1);
   const File file(engine, path);
   EXPECT_EQ(file.size(), wanted.size());
   for (const bool cold : {false, true}) {
@@ -53,11 +47,10 @@ TEST_P(BulkFile, ReadsEverySizeAtEveryOffset) {
 }
 
 TEST_P(BulkFile, AlignedMemoryTakesNoStaging) {
-  const std::string wanted = pattern(1 << 20, 2);
-  write_file(path, wanted);
+  const std::string wanted = made(1 << 20, 2);
   make_cold(path);
   const File file(engine, path);
-  test::AlignedBytes target(wanted.size());
+  AlignedBytes target(wanted.size());
   EXPECT_EQ(file.read_at(target.data(), target.size(), 0), wanted.size());
   EXPECT_TRUE(same_bytes(target.view(0, target.size()), wanted));
   EXPECT_EQ(engine.statistics().staged_tasks, 0U);
@@ -130,8 +123,7 @@ TEST_P(BulkFile, AFileThatShrinksIsShort) {
 }
 
 TEST_P(BulkFile, TellsHowFarOneCallIs) {
-  const std::string wanted = pattern(3 << 20, 6);
-  write_file(path, wanted);
+  const std::string wanted = made(3 << 20, 6);
   std::string got(wanted.size(), '#');
   const File file(engine, path, O_RDWR);
   std::vector<Progress> told;
@@ -188,7 +180,7 @@ TEST(BulkOptions, RefusesWhatCannotBe) {
 }
 
 TEST(BulkOptions, ExplainsWhatItChose) {
-  const ScratchDirectory scratch(test::build_folder());
+  const ScratchDirectory scratch(build_folder());
   write_file(scratch / "file", pattern(1 << 20, 7));
   const Engine engine;
   const Explanation hot = engine.explain(scratch / "file");
@@ -211,17 +203,16 @@ TEST(BulkOptions, ExplainsWhatItChose) {
 // slots made for smaller tasks.
 TEST(BulkEngine, TasksOfCopiesAreCutWhereTheyAreNone) {
   constexpr std::size_t mib = 1 << 20;
-  const ScratchDirectory scratch(test::build_folder());
-  const std::string wanted = pattern(40 * mib + 12345, 8);
-  write_file(scratch / "file", wanted);
-  make_cold(scratch / "file", 3 * mib, 6 * mib);
+  const OnDisk disk;
+  const std::string wanted = disk.made(40 * mib + 12345, 8);
+  make_cold(disk.path, 3 * mib, 6 * mib);
   EngineOptions options;
   options.workers = 1;
   const Engine engine(options);
-  const std::uint64_t resident = engine.explain(scratch / "file").resident_bytes;
+  const std::uint64_t resident = engine.explain(disk.path).resident_bytes;
   if (resident == wanted.size()) GTEST_SKIP() << "the kernel kept all of it in the page cache";
   std::string got(wanted.size() + 1, '#');
-  const File file(engine, scratch / "file");
+  const File file(engine, disk.path);
   EXPECT_EQ(file.read_at(got.data() + 1, wanted.size(), 0), wanted.size());
   EXPECT_TRUE(same_bytes(got.substr(1), wanted));
   const EngineStatistics after = engine.statistics();
@@ -241,20 +232,19 @@ TEST(BulkEngine, TheCommonOneIsSharedWhileHeld) {
 }
 
 TEST(BulkEngine, IsFoundOrMadeForAFileThatNamesNone) {
-  const ScratchDirectory scratch(test::build_folder());
-  const std::string wanted = pattern(300000, 4);
-  write_file(scratch / "file", wanted);
+  const OnDisk disk;
+  const std::string wanted = disk.made(300000, 4);
   std::string got(wanted.size(), '#');
-  const File alone(scratch / "file");
+  const File alone(disk.path);
   EXPECT_EQ(alone.read_at(got.data(), got.size(), 0), got.size());
   EXPECT_TRUE(same_bytes(got, wanted));
   const Engine engine = Engine::common();  // the same, as the file holds it
   EXPECT_EQ(engine.statistics().bytes_read, got.size());
-  EXPECT_EQ(error_of([&] { const File file(scratch / "none"); }), ENOENT);
+  EXPECT_EQ(error_of([&] { const File file(disk.scratch / "none"); }), ENOENT);
 }
 
 TEST(BulkFiles, OfDirectoriesAreRefused) {
-  const ScratchDirectory scratch(test::build_folder());
+  const ScratchDirectory scratch(build_folder());
   const Engine engine;
   EXPECT_EQ(error_of([&] { const File file(engine, scratch / "."); }), EISDIR);
   EXPECT_EQ(error_of([&] { static_cast<void>(engine.explain(scratch / ".")); }), EISDIR);
@@ -263,7 +253,7 @@ TEST(BulkFiles, OfDirectoriesAreRefused) {
 }
 
 TEST(BulkFiles, ShowTheirDescriptor) {
-  const ScratchDirectory scratch(test::build_folder());
+  const ScratchDirectory scratch(build_folder());
   write_file(scratch / "file", "0123456789");
   File file(scratch / "file");
   std::string got(4, '#');
@@ -353,13 +343,13 @@ TEST(BulkEngine, IsRefusedInAChild) {
 #endif
     return refused && works;
   };
-  EXPECT_EQ(test::in_a_child(work), true);
+  EXPECT_EQ(in_a_child(work), true);
 }
 
 TEST(Residency, TellsHotFromCold) {
-  const ScratchDirectory scratch(test::build_folder());
+  const ScratchDirectory scratch(build_folder());
   write_file(scratch / "file", pattern(1 << 20, 9));
-  const test::Descriptor fd(::open((scratch / "file").c_str(), O_RDONLY));
+  const Descriptor fd(::open((scratch / "file").c_str(), O_RDONLY));
   EXPECT_EQ(resident_bytes(fd, 0, 1 << 20), 1U << 20);
   EXPECT_EQ(sample_residency(fd, 0, 1 << 20), 1U << 20);
   EXPECT_EQ(resident_bytes(fd, 0, 0), 0U);

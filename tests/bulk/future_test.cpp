@@ -19,9 +19,7 @@
 namespace ferry::bulk {
 namespace {
 
-using test::eventually;
-using test::FakeStorage;
-using test::within_patience;
+using namespace test;
 
 constexpr std::uint64_t task_bytes = 64 << 10;
 
@@ -153,9 +151,9 @@ TEST_F(HeldTransfers, CallbacksRunOnceAndHinderNobody) {
 }
 
 TEST(BulkBatch, EveryFailedPartIsReported) {
-  auto* storage = new test::FailingStorage(test::Random(1));
+  auto* storage = new FailingStorage(Random(1));
   for (const char* name : {"/a", "/b"})
-    storage->set_contents(name, test::pattern(10 * task_bytes, 1));
+    storage->set_contents(name, pattern(10 * task_bytes, 1));
   const Engine engine(
       std::make_shared<Scheduler>(small_options(), std::unique_ptr<storage::Storage>(storage)));
   const File a(engine, "/a");
@@ -189,8 +187,8 @@ TEST(BulkBatch, EveryFailedPartIsReported) {
 
 // Also if the caller did everything and no worker was woken.
 TEST(BulkBacklog, IsEmptyOnceEverythingIsDone) {
-  const test::ScratchDirectory scratch;
-  test::write_file(scratch / "file", test::pattern(8 * task_bytes, 1));
+  const ScratchDirectory scratch;
+  write_file(scratch / "file", pattern(8 * task_bytes, 1));
   EngineOptions options = small_options();
   options.workers = 1;
   const auto scheduler = std::make_shared<Scheduler>(options);
@@ -206,8 +204,8 @@ TEST(BulkBacklog, IsEmptyOnceEverythingIsDone) {
 }
 
 TEST(BulkProgress, IsToldAndReachesTheEnd) {
-  const test::ScratchDirectory scratch;
-  test::write_file(scratch / "file", test::pattern(8 * task_bytes, 1));
+  const ScratchDirectory scratch;
+  write_file(scratch / "file", pattern(8 * task_bytes, 1));
   const Engine engine(small_options());
   const File file(engine, scratch / "file");
   std::string to(8 * task_bytes, ' ');

@@ -21,12 +21,7 @@
 namespace ferry::bulk {
 namespace {
 
-using test::GpuBuffer;
-using test::MockCuda;
-using test::MockCuFile;
-using test::pattern;
-using test::same_bytes;
-using test::write_file;
+using namespace test;
 
 struct GpuDirect : GpuFile {
   void SetUp() override {
@@ -58,8 +53,7 @@ std::string gpu_reason(const Engine& engine, const std::string& path) {
 }
 
 TEST_F(GpuDirect, ReadsAnyRangeIntoAnyAddress) {
-  const std::string wanted = pattern(3 << 20 | 777, 1);
-  write_file(path, wanted);
+  const std::string wanted = made(3 << 20 | 777, 1);
   for (const char* words : {"p2p", "nvidia-fs short"}) {
     MockCuFile::answer(words);
     MockCuFile::set("short_bytes", 100001);
@@ -76,8 +70,7 @@ TEST_F(GpuDirect, ReadsAnyRangeIntoAnyAddress) {
 }
 
 TEST_F(GpuDirect, TakesNoMemoryOfTheHost) {
-  const std::string wanted = pattern(8 << 20, 2);
-  write_file(path, wanted);
+  const std::string wanted = made(8 << 20, 2);
   const Engine engine = past_the_cache();
   const File file(engine, path);
   expect_read(file, wanted);
@@ -95,7 +88,7 @@ TEST_F(GpuDirect, WritesWholeBlocksAndLeavesTheEdgesToTheSlots) {
   File file(engine, path, O_RDWR | O_CREAT | O_TRUNC | O_DIRECT);
   const std::string wanted = write_all(file, {4 << 20, 3000001, 4096, 100});
   file.close();
-  EXPECT_TRUE(same_bytes(test::read_file(path), wanted));
+  EXPECT_TRUE(same_bytes(read_file(path), wanted));
   const EngineStatistics statistics = engine.statistics();
   // The first write, and the gap between the first and the last piece of the second.
   EXPECT_EQ(statistics.gpu_direct_bytes, 5U << 20);
@@ -113,15 +106,14 @@ TEST_F(GpuDirect, AWriteThatEndsInsideABlockIsWrittenAgainThroughTheSlots) {
   File file(engine, path, O_RDWR | O_CREAT | O_DIRECT);
   EXPECT_EQ(file.write_at(source.data(), wanted.size(), 0), wanted.size());
   file.close();
-  EXPECT_TRUE(same_bytes(test::read_file(path), wanted));
+  EXPECT_TRUE(same_bytes(read_file(path), wanted));
   EXPECT_EQ(MockCuFile::get("bytes_written"), 2 * 5000) << "once for each piece";
   EXPECT_EQ(engine.statistics().gpu_direct_bytes, 0U);
   EXPECT_EQ(engine.statistics().bytes_written, wanted.size());
 }
 
 TEST_F(GpuDirect, IsNotUsedWhereItIsNone) {
-  const std::string wanted = pattern(2 << 20, 4);
-  write_file(path, wanted);
+  const std::string wanted = made(2 << 20, 4);
   const auto reason = [&](const char* words, const char* setting) {
     MockCuFile::answer(words);
     setenv("FERRY_GPUDIRECT", setting, 1);
@@ -150,8 +142,7 @@ TEST_F(GpuDirect, SaysWhatIsBeneath) {
 }
 
 TEST_F(GpuDirect, AFileThatIsRefusedIsGivenUpForGood) {
-  const std::string wanted = pattern(4 << 20, 6);
-  write_file(path, wanted);
+  const std::string wanted = made(4 << 20, 6);
   const Engine engine = past_the_cache();
   for (const char* words : {"p2p no-io", "p2p invalid"}) {
     MockCuFile::answer(words);
@@ -169,8 +160,7 @@ TEST_F(GpuDirect, AFileThatIsRefusedIsGivenUpForGood) {
 }
 
 TEST_F(GpuDirect, MemoryThatIsRefusedTakesTheSlotsAlone) {
-  const std::string wanted = pattern(4 << 20, 7);
-  write_file(path, wanted);
+  const std::string wanted = made(4 << 20, 7);
   const Engine engine = past_the_cache();
   const File file(engine, path);
   MockCuFile::answer("p2p no-memory");
@@ -184,8 +174,7 @@ TEST_F(GpuDirect, MemoryThatIsRefusedTakesTheSlotsAlone) {
 }
 
 TEST_F(GpuDirect, AnErrorOfTheDiskFailsItsPartOnly) {
-  const std::string wanted = pattern(4 << 20, 8);
-  write_file(path, wanted);
+  const std::string wanted = made(4 << 20, 8);
   const Engine engine = past_the_cache(1);
   const File file(engine, path);
   const GpuBuffer large(gpu, 3 << 20);
@@ -205,8 +194,7 @@ TEST_F(GpuDirect, AnErrorOfTheDiskFailsItsPartOnly) {
 }
 
 TEST_F(GpuDirect, ALostGpuFailsTransfersAndLosesNoThread) {
-  const std::string wanted = pattern(4 << 20, 9);
-  write_file(path, wanted);
+  const std::string wanted = made(4 << 20, 9);
   const Engine engine = past_the_cache();
   const GpuBuffer target(gpu, wanted.size());
   MockCuda::set("fail_copy", 3);
@@ -222,14 +210,13 @@ TEST_F(GpuDirect, ALostGpuFailsTransfersAndLosesNoThread) {
 // Every worker blocks in one call; a cancelled future waits for those calls, and starts no more.
 TEST_F(GpuDirect, WorkersTransferAtTheSameTimeAndCancelWaitsForThem) {
   constexpr long workers = 4;
-  const std::string wanted = pattern(32 << 20, 10);
-  write_file(path, wanted);
+  const std::string wanted = made(32 << 20, 10);
   const Engine engine = past_the_cache(static_cast<unsigned>(workers));
   const File file(engine, path);
   const GpuBuffer target(gpu, wanted.size());
   MockCuFile::set("hold", 1);
   const Future future = file.read_at_async(target.data(), wanted.size(), 0);
-  ASSERT_TRUE(test::eventually([] { return MockCuFile::get("under_way") == workers; }));
+  ASSERT_TRUE(eventually([] { return MockCuFile::get("under_way") == workers; }));
   future.cancel();
   EXPECT_FALSE(future.wait_for(std::chrono::milliseconds(20)));
   MockCuFile::set("hold", 0);
@@ -242,8 +229,7 @@ TEST_F(GpuDirect, WorkersTransferAtTheSameTimeAndCancelWaitsForThem) {
 }
 
 TEST_F(GpuDirect, HandlesEndWithTheirFilesAndTheDriverWithTheLastEngine) {
-  const std::string wanted = pattern(1 << 20, 11);
-  write_file(path, wanted);
+  const std::string wanted = made(1 << 20, 11);
   std::optional<Engine> one(past_the_cache());
   std::optional<Engine> two(past_the_cache());
   File first(*one, path);
@@ -263,8 +249,7 @@ TEST_F(GpuDirect, HandlesEndWithTheirFilesAndTheDriverWithTheLastEngine) {
 }
 
 TEST_F(GpuDirect, AChildOfForkLeavesTheHandlesToItsParent) {
-  const std::string wanted = pattern(1 << 20, 12);
-  write_file(path, wanted);
+  const std::string wanted = made(1 << 20, 12);
   std::optional<Engine> engine(past_the_cache());
   std::optional<File> file(std::in_place, *engine, path);
   expect_read(*file, wanted);
@@ -274,14 +259,14 @@ TEST_F(GpuDirect, AChildOfForkLeavesTheHandlesToItsParent) {
     const bool left = MockCuFile::get("handles") == 1 && MockCuFile::get("drivers") == 1;
     return left && gpu_reason(Engine(), path).find("belongs to the parent") != std::string::npos;
   };
-  EXPECT_EQ(test::in_a_child(work), true);
+  EXPECT_EQ(in_a_child(work), true);
   expect_read(*file, wanted);
 }
 
 // Random reads and writes of several threads, each in its own known region of the file, while
 // cuFile is short, fails and refuses at random.
 TEST_F(GpuDirect, RandomTransfersBesideAModel) {
-  test::Random random;
+  Random random;
   constexpr std::size_t region_bytes = (2 << 20) + 555;
   constexpr std::size_t threads_count = 3;
   std::uint64_t moved = 0;
@@ -291,10 +276,10 @@ TEST_F(GpuDirect, RandomTransfersBesideAModel) {
     MockCuFile::set("short_bytes", static_cast<long>(4096 * random.between(1, 60)));
     const Engine engine = past_the_cache(static_cast<unsigned>(random.between(1, 4)));
     const File file(engine, path, O_RDWR | O_DIRECT);
-    const auto work = [&](std::size_t region, test::Random stream) {
+    const auto work = [&](std::size_t region, Random stream) {
       std::string model(region_bytes, untouched);
       const GpuBuffer memory(gpu, region_bytes + 64);
-      for (std::uint64_t round = 0; round < test::scaled(80); ++round) {
+      for (std::uint64_t round = 0; round < scaled(80); ++round) {
         std::size_t begin = stream.below(region_bytes - 1);
         // Some that are whole blocks of the file.
         if (stream.one_in(2)) begin = begin / 4096 * 4096;

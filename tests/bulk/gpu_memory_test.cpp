@@ -18,12 +18,7 @@
 namespace ferry::bulk::gpu_memory_test {
 namespace {
 
-using test::error_of;
-using test::GpuBuffer;
-using test::MockCuda;
-using test::pattern;
-using test::same_bytes;
-using test::write_file;
+using namespace test;
 
 struct GpuTransfer : GpuFile {
   void SetUp() override {
@@ -37,8 +32,7 @@ struct GpuTransfer : GpuFile {
 };
 
 TEST_F(GpuTransfer, ReadsEverySizeAtEveryOffsetByEveryRoute) {
-  const std::string wanted = pattern(3 << 20 | 777, 1);
-  write_file(path, wanted);
+  const std::string wanted = made(3 << 20 | 777, 1);
   for (const Route route : {Route::automatic, Route::buffered, Route::direct}) {
     const Engine engine(by_route(route));
     const File file(engine, path);
@@ -56,14 +50,13 @@ TEST_F(GpuTransfer, WritesWhatTheMemoryHolds) {
     const std::string wanted = write_all(file, {3000001, 4096, 100});
     file.sync();
     file.close();
-    EXPECT_TRUE(same_bytes(test::read_file(path), wanted));
+    EXPECT_TRUE(same_bytes(read_file(path), wanted));
     EXPECT_EQ(engine.statistics().bytes_written, 3000001U + 4096U + 100U);
   }
 }
 
 TEST_F(GpuTransfer, OneBatchServesTwoGpusAndTheHost) {
-  const std::string wanted = pattern(2 << 20, 3);
-  write_file(path, wanted);
+  const std::string wanted = made(2 << 20, 3);
   const auto second = std::make_shared<cuda::PrimaryContext>(cuda::Driver::get(), 1);
   const Engine engine;
   const File file(engine, path);
@@ -83,8 +76,7 @@ TEST_F(GpuTransfer, OneBatchServesTwoGpusAndTheHost) {
 }
 
 TEST_F(GpuTransfer, MemoryThatTheHostMayTouchTakesNoDetour) {
-  const std::string wanted = pattern(1 << 20, 4);
-  write_file(path, wanted);
+  const std::string wanted = made(1 << 20, 4);
   const Engine engine;
   const File file(engine, path);
   const cuda::PinnedMemory pinned(gpu, wanted.size());
@@ -99,8 +91,7 @@ TEST_F(GpuTransfer, MemoryThatTheHostMayTouchTakesNoDetour) {
 }
 
 TEST_F(GpuTransfer, ManagedMemoryIsLeftToTheDriver) {
-  const std::string wanted = pattern(1 << 20, 5);
-  write_file(path, wanted);
+  const std::string wanted = made(1 << 20, 5);
   const Engine engine;
   const File file(engine, path);
   expect_read_into_managed(file, wanted);
@@ -110,8 +101,7 @@ TEST_F(GpuTransfer, ManagedMemoryIsLeftToTheDriver) {
 // While the copy engine is busy the disk continues, as far as the slots reach; a future is not
 // ready while a copy may still touch its memory.
 TEST_F(GpuTransfer, StorageAndCopiesOverlapAndCancelWaitsForCopies) {
-  const std::string wanted = pattern(32 << 20, 6);
-  write_file(path, wanted);
+  const std::string wanted = made(32 << 20, 6);
   const Engine engine;
   const File file(engine, path);
   const GpuBuffer target(gpu, wanted.size());
@@ -121,7 +111,7 @@ TEST_F(GpuTransfer, StorageAndCopiesOverlapAndCancelWaitsForCopies) {
     MockCuda::set("hold_copies", 1);
     const Future future = file.read_at_async(target.data(), wanted.size(), 0);
     ASSERT_TRUE(
-        test::eventually([&] { return engine.statistics().bytes_read - read_before >= 4U << 20; }));
+        eventually([&] { return engine.statistics().bytes_read - read_before >= 4U << 20; }));
     EXPECT_FALSE(future.ready());
     future.cancel();
     EXPECT_FALSE(future.wait_for(std::chrono::milliseconds(20)));
@@ -137,8 +127,7 @@ TEST_F(GpuTransfer, StorageAndCopiesOverlapAndCancelWaitsForCopies) {
 }
 
 TEST_F(GpuTransfer, PageLockedMemoryIsBoundedAndGivenBack) {
-  const std::string wanted = pattern(64 << 20, 7);
-  write_file(path, wanted);
+  const std::string wanted = made(64 << 20, 7);
   MockCuda::set("pinned_bytes_max", 0);
   {
     const Engine engine(by_route(Route::automatic, 16));
@@ -153,8 +142,7 @@ TEST_F(GpuTransfer, PageLockedMemoryIsBoundedAndGivenBack) {
 }
 
 TEST_F(GpuTransfer, ACopyThatIsRefusedFailsItsPartOnly) {
-  const std::string wanted = pattern(4 << 20, 8);
-  write_file(path, wanted);
+  const std::string wanted = made(4 << 20, 8);
   const Engine engine(by_route(Route::automatic, 1));
   const File file(engine, path);
   const GpuBuffer one(gpu, 2 << 20);
@@ -173,8 +161,7 @@ TEST_F(GpuTransfer, ACopyThatIsRefusedFailsItsPartOnly) {
 }
 
 TEST_F(GpuTransfer, ALostGpuFailsTransfersAndLosesNoThread) {
-  const std::string wanted = pattern(8 << 20, 9);
-  write_file(path, wanted);
+  const std::string wanted = made(8 << 20, 9);
   const Engine engine;
   File file(engine, path, O_RDWR);
   const GpuBuffer target(gpu, wanted.size());
@@ -185,7 +172,7 @@ TEST_F(GpuTransfer, ALostGpuFailsTransfersAndLosesNoThread) {
   EXPECT_EQ(error_of([&] { file.write_at(target.data(), wanted.size(), 0); }), EIO);
   clear_faults();
   expect_read(file, wanted);
-  EXPECT_TRUE(same_bytes(test::read_file(path), wanted)) << "a write of nothing";
+  EXPECT_TRUE(same_bytes(read_file(path), wanted)) << "a write of nothing";
 }
 
 TEST_F(GpuTransfer, SaysWhyMemoryCannotBeUsed) {

@@ -16,10 +16,7 @@
 namespace ferry::bulk::names_test {
 namespace {
 
-using test::error_of;
-using test::pattern;
-using test::same_bytes;
-using test::write_file;
+using namespace test;
 
 constexpr std::size_t bytes = (2 << 20) + 777;
 
@@ -112,7 +109,7 @@ TEST_P(BulkNames, AChildHasItsParentsFile) {
     const Engine own = Engine::common();
     return has(File(own, file), mine);
   };
-  EXPECT_EQ(test::in_a_child(work), true);
+  EXPECT_EQ(in_a_child(work), true);
 }
 
 TEST_P(BulkNames, AChildThatHasClosedTheDescriptor) {
@@ -126,10 +123,10 @@ TEST_P(BulkNames, AChildThatHasClosedTheDescriptor) {
     const Engine own = Engine::common();
     return has(File(own, file), mine);
   };
-  EXPECT_EQ(test::in_a_child(by_name), true);
+  EXPECT_EQ(in_a_child(by_name), true);
   std::filesystem::rename(scratch / "new", path);
   write_file(scratch / "new", others);
-  EXPECT_EQ(test::in_a_child([&] { return error_of([&] { by_name(); }) == ESTALE; }), true);
+  EXPECT_EQ(in_a_child([&] { return error_of([&] { by_name(); }) == ESTALE; }), true);
 }
 
 TEST_P(BulkNames, AChildLeavesTheParentsFileAndFutures) {
@@ -142,7 +139,7 @@ TEST_P(BulkNames, AChildLeavesTheParentsFileAndFutures) {
     future.cancel();
     return future.ready() || error_of([&] { future.then([] {}); }) == ECHILD;
   };
-  EXPECT_EQ(test::in_a_child(work), true);
+  EXPECT_EQ(in_a_child(work), true);
   EXPECT_EQ(future.get(), bytes);
   EXPECT_TRUE(same_bytes(got, mine));
 }

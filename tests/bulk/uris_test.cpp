@@ -18,11 +18,7 @@
 namespace ferry::bulk {
 namespace {
 
-using test::error_of;
-using test::pattern;
-using test::read_file;
-using test::same_bytes;
-using test::write_file;
+using namespace test;
 
 TEST(BulkUris, AServerThatIsNotThereIsAnError) {
   const std::string nowhere = "nfs://127.0.0.1/x?nfsport=1&mountport=1";
@@ -37,11 +33,11 @@ TEST(BulkUris, AServerThatIsNotThereIsAnError) {
 }
 
 struct BulkNfs : testing::Test {
-  std::optional<test::ServedFolder> served = test::served_folder("NFS");
+  std::optional<ServedFolder> served = served_folder("NFS");
   Engine engine;
 
   void SetUp() override {
-    if (!served) GTEST_SKIP() << test::no_server("NFS");
+    if (!served) GTEST_SKIP() << no_server("NFS");
   }
   std::string here(const std::string& name) const { return served->directory + "/" + name; }
 };
