@@ -1,4 +1,5 @@
-// The driver's table, the reason for its absence, and pointers' owners, on the mock driver.
+// The driver's table, the reason for its absence, pointers' owners, and the release and the errors
+// of contexts, memory and streams, on the mock driver.
 #include <cerrno>
 #include <cstdlib>
 #include <functional>
@@ -6,11 +7,11 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "backend/cuda/gpus.hpp"
 #include "support/error_of.hpp"
+#include "support/files.hpp"
+#include "support/in_a_child.hpp"
 #include "support/mock_gpu.hpp"
 
 namespace ferry::cuda {
@@ -20,23 +21,15 @@ using test::MockCuda;
 
 struct CudaDriver : test::OnMockGpu {};
 
-// Runs in its own process, without a loaded driver, and returns its output.
-std::string in_a_child(const std::function<std::string()>& what) {
-  int ends[2];
-  if (pipe(ends) != 0) return "no pipe";
-  const pid_t child = fork();
-  if (child == 0) {
-    const std::string said = what();
-    const auto written = write(ends[1], said.data(), said.size());
-    _exit(written == static_cast<ssize_t>(said.size()) ? 0 : 1);
-  }
-  close(ends[1]);
-  std::string said(512, '\0');
-  const ssize_t got = read(ends[0], said.data(), said.size());
-  close(ends[0]);
-  waitpid(child, nullptr, 0);
-  said.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return said;
+// What it says in its own process, without a loaded driver.
+std::string said_in_a_child(const std::function<std::string()>& what) {
+  const test::ScratchDirectory directory;
+  EXPECT_EQ(test::in_a_child([&] {
+              test::write_file(directory / "said", what());
+              return 0;
+            }),
+            0);
+  return test::read_file(directory / "said");
 }
 
 std::string refusal(const std::string& library) {
@@ -59,7 +52,7 @@ TEST(CudaDriverAbsence, IsSaidInOneLine) {
 
 TEST(CudaDriverAbsence, OfAGpuOrOfAYoungEnoughDriver) {
   const auto with = [](const char* name, const char* value) {
-    return in_a_child([&] {
+    return said_in_a_child([&] {
       setenv(name, value, 1);
       return Driver::find() == nullptr ? Driver::why_absent() : "found one";
     });
@@ -76,7 +69,7 @@ TEST(CudaDriverAbsence, OfAGpuOrOfAYoungEnoughDriver) {
 
 // A program without GPUs must not load a driver for its reads.
 TEST(CudaDriverAbsence, StaysUntilSomebodyElseLoadsIt) {
-  EXPECT_EQ(in_a_child([] {
+  EXPECT_EQ(said_in_a_child([] {
               std::string said = Driver::in_use() == nullptr ? "unused, " : "in use, ";
               said += Driver::in_use() == nullptr ? "unused, " : "in use, ";
               dlopen(FERRY_MOCK_CUDA, RTLD_NOW);
@@ -96,7 +89,7 @@ TEST_F(CudaDriver, DescribesItsGpus) {
   EXPECT_EQ(info.compute_major, 9);
   EXPECT_EQ(info.copy_engines, 2);
   for (const int ordinal : {-1, 2})
-    EXPECT_EQ(test::error_of([&] { driver.device_info(ordinal); }), ENODEV) << "GPU " << ordinal;
+    EXPECT_EQ(test::error_of([&] { driver.device_info(ordinal); }), ENODEV) << ordinal;
 }
 
 TEST_F(CudaDriver, TurnsResultsIntoTextAndErrno) {
@@ -145,6 +138,52 @@ TEST_F(CudaDriver, TellsWhoseMemoryItIs) {
   MockCuda::set("lost", 1);
   EXPECT_THROW(owner_of(&driver, inside), Error);
   MockCuda::set("lost", 0);
+}
+
+struct CudaResources : test::OnMockGpu {
+  const Driver& driver = Driver::get();
+  ContextHandle current_handle() const {
+    ContextHandle handle = nullptr;
+    driver.check(driver.cuCtxGetCurrent(&handle), "cuCtxGetCurrent");
+    return handle;
+  }
+};
+
+TEST_F(CudaResources, ContextsAreCurrentInTurn) {
+  const PrimaryContext second(driver, 1);
+  EXPECT_EQ(current_handle(), nullptr);
+  {
+    const CurrentContext outer(*gpu);
+    EXPECT_EQ(current_handle(), gpu->handle());
+    {
+      const CurrentContext inner(second);
+      EXPECT_EQ(current_handle(), second.handle());
+    }
+    EXPECT_EQ(current_handle(), gpu->handle());
+  }
+  EXPECT_EQ(current_handle(), nullptr);
+}
+
+TEST_F(CudaResources, GiveBackWhatTheyTook) {
+  {
+    const PinnedMemory pinned(gpu, 4096);
+    const GpuStream stream(gpu);
+    std::string own(8192, 'a');
+    const Registration registration(gpu, own.data(), own.size());
+    EXPECT_EQ(MockCuda::get("pinned_bytes"), 4096 + 8192);
+    EXPECT_EQ(MockCuda::get("streams"), 1);
+    EXPECT_NE(pinned.device_pointer(), 0U);
+    EXPECT_THROW(Registration(gpu, own.data(), own.size()), Error) << "registered twice";
+  }
+  EXPECT_EQ(MockCuda::get("pinned_bytes"), 0);
+  EXPECT_EQ(MockCuda::get("streams"), 0);
+}
+
+TEST_F(CudaResources, SayWhatThereIsNotEnoughOf) {
+  MockCuda::set("out_of_memory", 1);
+  EXPECT_EQ(test::error_of([&] { PinnedMemory(gpu, 4096); }), ENOMEM);
+  EXPECT_EQ(test::error_of([&] { DeviceMemory(gpu, 4096); }), ENOMEM);
+  EXPECT_EQ(test::error_of([&] { PrimaryContext(driver, 7); }), ENODEV);
 }
 
 }  // namespace

@@ -55,12 +55,20 @@ class StagedTransfers : public test::OnMockGpu {
     std::generate(text.begin(), text.end(), [&] { return static_cast<char>(random.bits()); });
     return text;
   }
+  // A file of noise on a plain storage below; returns what it holds.
+  std::string make_noise(std::size_t bytes) {
+    make(*posix);
+    const std::string text = noise(bytes);
+    test::write_file(path, text);
+    return text;
+  }
   std::string device_text(std::size_t offset, std::size_t bytes) const {
     return std::string(bytes_at(offset), bytes);
   }
 
   test::Random random;
   test::ScratchDirectory directory;
+  const std::string path = directory / "file";
   DeviceMemory device{gpu, 8 << 20};
   std::unique_ptr<storage::Storage> posix = storage::make_router({});
   test::FakeStorage fake;
@@ -70,10 +78,8 @@ class StagedTransfers : public test::OnMockGpu {
 };
 
 TEST_F(StagedTransfers, ReadsAFileIntoTheDevice) {
-  make(*posix);
-  const std::string text = noise(300'000);
-  test::write_file(directory / "file", text);
-  const auto file = open(directory / "file", O_RDONLY);
+  const std::string text = make_noise(300'000);
+  storage::File* file = driver->must_open(path, O_RDONLY);
   EXPECT_EQ(driver->pread(file, at(1000), 300'000, 0), 300'000);
   EXPECT_EQ(device_text(1000, 300'000), text);
   // Short at the end of the file, and nothing behind it.
@@ -87,17 +93,15 @@ TEST_F(StagedTransfers, WritesFromTheDevice) {
   make(*posix);
   const std::string text = noise(300'000);
   std::memcpy(bytes_at(77), text.data(), text.size());
-  auto file = open(directory / "file", O_RDWR | O_CREAT);
+  storage::File* file = driver->must_open(path, O_RDWR | O_CREAT);
   EXPECT_EQ(driver->pwrite(file, at(77), text.size(), 0), 300'000);
-  file.close();
-  EXPECT_EQ(test::read_file(directory / "file"), text);
+  driver->close(file);
+  EXPECT_EQ(test::read_file(path), text);
 }
 
 TEST_F(StagedTransfers, TakesPiecesOfBothMemories) {
-  make(*posix);
-  const std::string text = noise(100'000);
-  test::write_file(directory / "file", text);
-  auto file = open(directory / "file", O_RDWR);
+  const std::string text = make_noise(100'000);
+  storage::File* file = driver->must_open(path, O_RDWR);
   std::string host(30'000, '\0');
   EXPECT_EQ(driver->transfer(Kind::read, file,
                              {iovec{at(0), 50'000}, iovec{host.data(), host.size()},
@@ -108,30 +112,30 @@ TEST_F(StagedTransfers, TakesPiecesOfBothMemories) {
   EXPECT_EQ(driver->transfer(Kind::write, file,
                              {iovec{host.data(), host.size()}, iovec{at(0), 50'000}}, 9),
             80'000);
-  file.close();
-  EXPECT_EQ(test::read_file(directory / "file").substr(9, 80'000), host + text.substr(0, 50'000));
+  driver->close(file);
+  EXPECT_EQ(test::read_file(path).substr(9, 80'000), host + text.substr(0, 50'000));
 }
 
 TEST_F(StagedTransfers, AppendsInOrder) {
   make(*posix);
   const std::string text = noise(500'000);
   std::memcpy(bytes_at(0), text.data(), text.size());
-  test::write_file(directory / "file", "before");
-  auto file = open(directory / "file", O_WRONLY | O_APPEND);
+  test::write_file(path, "before");
+  storage::File* file = driver->must_open(path, O_WRONLY | O_APPEND);
   std::uint64_t position = 0;
   EXPECT_EQ(driver->append(file, at(0), text.size(), position), 500'000);
   EXPECT_EQ(position, 500'006U);
-  file.close();
-  EXPECT_EQ(test::read_file(directory / "file"), "before" + text);
+  driver->close(file);
+  EXPECT_EQ(test::read_file(path), "before" + text);
 }
 
 TEST_F(StagedTransfers, ReportsWhatTheStorageRefuses) {
   make(*posix);
   auto full = open("/dev/full", O_WRONLY);
   EXPECT_EQ(driver->pwrite(full, at(0), 1'000'000, 0), -ENOSPC);
-  full.close();
-  test::write_file(directory / "file", "text");
-  const auto file = open(directory / "file", O_RDONLY);
+  driver->close(full);
+  test::write_file(path, "text");
+  storage::File* file = driver->must_open(path, O_RDONLY);
   EXPECT_EQ(driver->pwrite(file, at(0), 100'000, 0), -EBADF);
   EXPECT_EQ(driver->pread(file, at(0), 4, 0), 4);  // nothing is left behind
 }
@@ -139,8 +143,8 @@ TEST_F(StagedTransfers, ReportsWhatTheStorageRefuses) {
 TEST_F(StagedTransfers, ACopyThatFailsCutsTheTransfer) {
   make(*posix);
   const std::string text = noise(64 << 10);
-  test::write_file(directory / "file", text + text + text);
-  const auto file = open(directory / "file", O_RDWR);
+  test::write_file(path, text + text + text);
+  storage::File* file = driver->must_open(path, O_RDWR);
   MockCuda::set("fail_copy_call", 1);  // which of the first parts that is, is open
   const std::int64_t result = driver->pread(file, at(0), 3 * (64 << 10), 0);
   EXPECT_TRUE(result == -EIO || result == 64 << 10) << result;
@@ -198,8 +202,8 @@ TEST_F(StagedTransfers, AgreesWithAReference) {
   constexpr std::size_t stretch = 700'000;
   constexpr unsigned lanes = 8;  // each has its own stretch of the file and of the device
   std::string reference = noise(stretch * lanes);
-  test::write_file(directory / "file", reference);
-  auto file = open(directory / "file", O_RDWR);
+  test::write_file(path, reference);
+  storage::File* file = driver->must_open(path, O_RDWR);
   struct Lane {
     Operation operation;
     std::vector<iovec> vectors;
@@ -260,8 +264,8 @@ TEST_F(StagedTransfers, AgreesWithAReference) {
     found->busy = false;
     ++ended;
   }
-  file.close();
-  EXPECT_EQ(test::read_file(directory / "file"), reference);
+  driver->close(file);
+  EXPECT_EQ(test::read_file(path), reference);
 }
 
 }  // namespace
