@@ -46,8 +46,8 @@ void File::Impl::set_view_of_group(std::int64_t displacement, const TypeMap& vie
   const bool sized = element >= 1 && element <= element_bytes_max && (element & (element - 1)) == 0;
   const std::int64_t swapped = is_foreign(representation.order) && sized ? element : 1;
   const bool right = displacement >= 0 && view.is_file_view() && sized;
-  Values extremes{swapped, -swapped};
-  begin(Call::set_view, "setting a view of", extremes, right ? 0 : EINVAL);
+  const Values extremes =
+      begin(Call::set_view, "setting a view of", {swapped, -swapped}, right ? 0 : EINVAL);
   if (extremes[0] != -extremes[1]) {
     throw Error(EINVAL, doing("setting a view of") + " (ranks differ in the order of its bytes)");
   }
@@ -97,7 +97,7 @@ File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& reques
   values[4] = staged ? 1 : 0;
   {
     const Stopwatch stopwatch(phases_.plan_ns);
-    begin(call_of(direction), verb_of(direction), values, error);
+    values = begin(call_of(direction), verb_of(direction), values, error);
   }
   const Agreed agreed = agreed_of(direction, values);
   if (direction == Direction::write) return agreed;
@@ -280,10 +280,7 @@ int File::Impl::move_through_writers(Method method, Direction direction, const R
       parts = aggregate_parts(request, *domains);
     } else {
       std::vector<std::int64_t> bytes_of(static_cast<std::size_t>(team_->size()));
-      MPI_Request pending = MPI_REQUEST_NULL;
-      MPI_Iallgather(&request.bytes, 1, MPI_INT64_T, bytes_of.data(), 1, MPI_INT64_T,
-                     team_->communicator(), &pending);
-      team_->wait(pending);
+      team_->gather(&request.bytes, sizeof request.bytes, bytes_of.data());
       parts = serial_parts(request, bytes_of, groups_of(team_->node_of(), writers_), team_->rank(),
                            settings_.buffer_bytes);
     }
@@ -357,7 +354,7 @@ void File::Impl::sync_group() {
 
 void File::Impl::resize_group(std::int64_t size_bytes) {
   // Ranks must not write where the file is cut.
-  begin(Call::resize, "resizing", size_bytes < 0 ? EINVAL : 0);
+  begin(Call::resize, "resizing", {}, size_bytes < 0 ? EINVAL : 0);
   const int error = team_->rank() == 0 ? file_->resize(size_bytes) : 0;
   team_->agree(error, doing("resizing"));
 }

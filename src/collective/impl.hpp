@@ -127,11 +127,10 @@ class File::Impl {
   std::int64_t carry_out(Direction direction, std::int64_t offset, const void* base,
                          const TypeMap& memory, std::int64_t count);
   void close_here();
-  // Begins a collective call in this rank's group. Throws on all its ranks if one has an error
-  // (`why`: details beyond its errno) or is in another call.
-  void begin(Call call, const char* what, Values& values, int error = 0,
-             const std::string& why = "");
-  void begin(Call call, const char* what, int error = 0, const std::string& why = "");
+  // Begins a collective call in this rank's group. Returns what it agrees on. Throws on all its
+  // ranks if one has an error (`why`: details beyond its errno) or is in another call.
+  Values begin(Call call, const char* what, Values values = {}, int error = 0,
+               const std::string& why = "");
   // After a mismatch: throws it again, without communication.
   void require_in_step() const;
   [[noreturn]] void fall_out_of_step(const std::string& calls);

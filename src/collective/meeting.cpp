@@ -25,8 +25,8 @@ void File::Impl::fall_out_of_step(const std::string& calls) {
   throw Mismatch(mismatch_);
 }
 
-void File::Impl::begin(Call call, const char* what, Values& values, int error,
-                       const std::string& why) {
+File::Impl::Values File::Impl::begin(Call call, const char* what, Values values, int error,
+                                     const std::string& why) {
   require_in_step();
   Team::MeetingValues all{team_->fault(error)};
   std::copy(values.begin(), values.end(), all.begin() + 1);
@@ -34,16 +34,11 @@ void File::Impl::begin(Call call, const char* what, Values& values, int error,
     fall_out_of_step(doing("calls on") + " do not match (" + team_->calls_of_ranks(call) + ")");
   }
   std::copy(all.begin() + 1, all.end(), values.begin());
-  if (all[0] == 0) return;
+  if (all[0] == 0) return values;
   const int failed = team_->rank_of(all[0]);
   std::string text = team_->rank_name(failed);
   if (const std::string said = team_->text_of(failed, why); !said.empty()) text += ": " + said;
   throw Error(Team::error_of(all[0]), doing(what) + " (" + text + ")");
-}
-
-void File::Impl::begin(Call call, const char* what, int error, const std::string& why) {
-  Values values{};
-  begin(call, what, values, error, why);
 }
 
 void File::Impl::agree_of_all(Call call, int error, bool in_step, const std::string& text) {
@@ -59,13 +54,13 @@ void File::Impl::agree_of_all(Call call, int error, bool in_step, const std::str
 }
 
 void File::Impl::refuse(Call call, const std::string& why) {
-  meet(call, [&] { begin(call, name_of(call), EINVAL, why); });
+  meet(call, [&] { begin(call, name_of(call), {}, EINVAL, why); });
 }
 
 void File::Impl::irefuse(Call call, const std::string& why) {
   require_open();
   const auto order = orders_->start([this, call, why]() -> std::int64_t {
-    on_all(call, [&] { begin(call, name_of(call), EINVAL, why); });
+    on_all(call, [&] { begin(call, name_of(call), {}, EINVAL, why); });
     return 0;
   });
   order->told = true;  // by the caller

@@ -30,19 +30,14 @@ class Reading : private Rounds {
 
  private:
   struct Slot {
-    explicit Slot(Reading& of)
-        : asking(of.context_, of.plan_.run_type()),
-          asked(of.context_, of.plan_.run_type()),
-          relayed(of.context_, of.plan_.run_type()),
-          incoming(of.context_, of.plan_.run_type()),
-          from_writers(of.context_, of.plan_.run_type()),
-          outgoing(of.context_, of.plan_.run_type()) {}
-    Messages asking;   // extents to writers
-    Messages asked;    // extents from ranks
-    Messages relayed;  // from this node's ranks that this rank relays
-    Messages incoming;
-    Messages from_writers;  // to this rank as a relay
-    Messages outgoing;
+    explicit Slot(const Reading& reading) : of(reading) {}
+    const Reading& of;
+    Messages asking = of.messages();   // extents to writers
+    Messages asked = of.messages();    // extents from ranks
+    Messages relayed = of.messages();  // from this node's ranks that this rank relays
+    Messages incoming = of.messages();
+    Messages from_writers = of.messages();  // to this rank as a relay
+    Messages outgoing = of.messages();
     Batch batch;
     std::span<Contribution> wanted;
     std::span<Relay> relays;

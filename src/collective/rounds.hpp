@@ -26,34 +26,25 @@ class Messages {
 
   // `writer`: index of the data's writer. At most the requested bytes arrive.
   void send_data(int rank, int writer, const std::byte* data, std::int64_t bytes) {
-    count(rank, bytes);
-    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, rank, data_tag(writer), communicator(),
-              &add());
+    send(rank, data_tag(writer), data, bytes, MPI_BYTE, 1);
   }
   void get_data(int rank, int writer, std::byte* data, std::int64_t bytes) {
-    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, rank, data_tag(writer), communicator(),
-              &add());
+    get(rank, data_tag(writer), data, bytes, MPI_BYTE);
   }
   // Keeps the runs until they are sent.
   void send_runs(int rank, int writer, std::vector<Run> runs) {
     const auto& kept = runs_.emplace_back(std::move(runs));
-    count(rank, static_cast<std::int64_t>(kept.size() * sizeof(Run)));
-    MPI_Isend(kept.data(), static_cast<int>(kept.size()), run_type_, rank, runs_tag(writer),
-              communicator(), &add());
+    send(rank, runs_tag(writer), kept.data(), std::ssize(kept), run_type_, sizeof(Run));
   }
   void get_runs(int rank, int writer, std::vector<Run>& runs) {
-    MPI_Irecv(runs.data(), static_cast<int>(runs.size()), run_type_, rank, runs_tag(writer),
-              communicator(), &add());
+    get(rank, runs_tag(writer), runs.data(), std::ssize(runs), run_type_);
   }
   // A relay's runs and data: see Rounds::packet_runs().
   void send_packet(int rank, int writer, const Run* packet, std::int64_t runs) {
-    count(rank, runs * static_cast<std::int64_t>(sizeof(Run)));
-    MPI_Isend(packet, static_cast<int>(runs), run_type_, rank, data_tag(writer), communicator(),
-              &add());
+    send(rank, data_tag(writer), packet, runs, run_type_, sizeof(Run));
   }
   void get_packet(int rank, int writer, Run* packet, std::int64_t runs_max) {
-    MPI_Irecv(packet, static_cast<int>(runs_max), run_type_, rank, data_tag(writer), communicator(),
-              &add());
+    get(rank, data_tag(writer), packet, runs_max, run_type_);
   }
   // Memory that lasts until the messages have arrived.
   std::byte* memory(std::int64_t bytes) {
@@ -77,14 +68,21 @@ class Messages {
   static int data_tag(int writer) { return 2 * writer; }
   static int runs_tag(int writer) { return 2 * writer + 1; }
 
-  MPI_Comm communicator() const { return context_.team.communicator(); }
-  MPI_Request& add() { return requests_.emplace_back(MPI_REQUEST_NULL); }
-  void count(int rank, std::int64_t bytes) {
+  // `count` elements of `type`, which has `element_bytes`.
+  void send(int rank, int tag, const void* data, std::int64_t count, MPI_Datatype type,
+            std::size_t element_bytes) {
+    const std::uint64_t bytes = static_cast<std::uint64_t>(count) * element_bytes;
+    const bool is_remote = !context_.team.is_near(rank);
     ++context_.counts.messages;
-    context_.counts.message_bytes += static_cast<std::uint64_t>(bytes);
-    if (context_.team.is_near(rank)) return;
-    ++context_.counts.remote_messages;
-    context_.counts.remote_bytes += static_cast<std::uint64_t>(bytes);
+    context_.counts.message_bytes += bytes;
+    context_.counts.remote_messages += is_remote ? 1 : 0;
+    context_.counts.remote_bytes += is_remote ? bytes : 0;
+    MPI_Isend(data, static_cast<int>(count), type, rank, tag, context_.team.communicator(),
+              &requests_.emplace_back(MPI_REQUEST_NULL));
+  }
+  void get(int rank, int tag, void* data, std::int64_t count_max, MPI_Datatype type) {
+    MPI_Irecv(data, static_cast<int>(count_max), type, rank, tag, context_.team.communicator(),
+              &requests_.emplace_back(MPI_REQUEST_NULL));
   }
 
   MethodContext& context_;
@@ -100,6 +98,7 @@ class Rounds {
   Rounds(MethodContext& context, const RankRequest& request, ExchangePlan& plan, storage::Kind kind)
       : context_(context), request_(request), plan_(plan), kind_(kind) {}
 
+  Messages messages() const { return {context_, plan_.run_type()}; }
   // Method aggregate: a file position's place in the window of a writer and a round.
   std::byte* in_window(int writer, int round, std::int64_t position) const {
     const Extent window = plan_.domains()->window(writer, round);

@@ -1,7 +1,6 @@
 // The counters of a collective::File, as numbers and as JSON.
 #include <array>
 #include <cmath>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -12,65 +11,54 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Phase {
+// Members by their keys in JSON.
+template <class Owner, class Value>
+struct Named {
   const char* name;
-  double Phases::*member;
+  Value Owner::*member;
 };
-constexpr Phase all_phases[] = {
+constexpr Named<Phases, double> all_phases[] = {
     {"plan_ns", &Phases::plan_ns}, {"exchange_ns", &Phases::exchange_ns},
     {"pack_ns", &Phases::pack_ns}, {"file_io_ns", &Phases::file_io_ns},
     {"sync_ns", &Phases::sync_ns}, {"wait_ns", &Phases::wait_ns}};
 
-struct Counter {
-  const char* name;
-  std::uint64_t Counts::*member;
-};
-constexpr Counter all_counters[] = {{"messages", &Counts::messages},
-                                    {"message_bytes", &Counts::message_bytes},
-                                    {"remote_messages", &Counts::remote_messages},
-                                    {"remote_bytes", &Counts::remote_bytes},
-                                    {"shared_bytes", &Counts::shared_bytes},
-                                    {"storage_requests", &Counts::storage_requests},
-                                    {"storage_bytes", &Counts::storage_bytes},
-                                    {"storage_opens", &Counts::storage_opens},
-                                    {"gpu_bytes", &Counts::gpu_bytes}};
+constexpr Named<Counts, std::uint64_t> all_counters[] = {
+    {"messages", &Counts::messages},
+    {"message_bytes", &Counts::message_bytes},
+    {"remote_messages", &Counts::remote_messages},
+    {"remote_bytes", &Counts::remote_bytes},
+    {"shared_bytes", &Counts::shared_bytes},
+    {"storage_requests", &Counts::storage_requests},
+    {"storage_bytes", &Counts::storage_bytes},
+    {"storage_opens", &Counts::storage_opens},
+    {"gpu_bytes", &Counts::gpu_bytes}};
 
-Json json_of(const Phases& phases) {
-  Json json;
-  for (const Phase& phase : all_phases)
-    json[phase.name] = std::llround(phases.*phase.member);
-  return json;
+std::uint64_t whole(std::uint64_t number) {
+  return number;
+}
+std::int64_t whole(double ns) {
+  return std::llround(ns);
 }
 
-Json json_of(const Counts& counts) {
+Json json_of(const auto& owner, const auto& members) {
   Json json;
-  for (const Counter& counter : all_counters)
-    json[counter.name] = counts.*counter.member;
+  for (const auto& [name, member] : members)
+    json[name] = whole(owner.*member);
   return json;
 }
 
 std::string writers_reason(const Settings& settings) {
-  switch (settings.writers_origin) {
-    case Origin::asked:
-      return "asked for";
-    case Origin::profile:
-      return std::to_string(settings.writers_per_node) + " for each node, by the profile";
-    default:
-      return "one for every eight ranks of a node, at least two";
-  }
+  if (settings.writers_origin == Origin::asked) return "asked for";
+  if (settings.writers_origin == Origin::profile)
+    return std::to_string(settings.writers_per_node) + " for each node, by the profile";
+  return "one for every eight ranks of a node, at least two";
 }
 
-std::string buffer_reason(const Settings& settings, bool one_node) {
-  switch (settings.buffer_origin) {
-    case Origin::asked:
-      return "asked for";
-    case Origin::profile:
-      return "by the profile";
-    case Origin::stripes:
-      return "as large as a stripe";
-    default:
-      return one_node ? "ranks of one node" : "ranks of several nodes";
-  }
+// By Origin.
+const char* buffer_reason(const Settings& settings, bool one_node) {
+  const std::array reasons{one_node ? "ranks of one node" : "ranks of several nodes", "asked for",
+                           "by the profile", "as large as a stripe"};
+  return reasons.at(static_cast<std::size_t>(settings.buffer_origin));
 }
 
 }  // namespace
@@ -86,9 +74,9 @@ std::string to_json(const Statistics& statistics) {
                    {{"stripe_bytes", statistics.stripes.stripe_bytes},
                     {"stripe_count", statistics.stripes.stripe_count},
                     {"reason", statistics.stripes.reason}}},
-                  {"counts", json_of(statistics.counts)},
-                  {"mean", json_of(statistics.mean)},
-                  {"maximum", json_of(statistics.maximum)}};
+                  {"counts", json_of(statistics.counts, all_counters)},
+                  {"mean", json_of(statistics.mean, all_phases)},
+                  {"maximum", json_of(statistics.maximum, all_phases)}};
   return json.dump();
 }
 
@@ -100,7 +88,7 @@ Statistics File::Impl::statistics() {
     mean[i] = phases_.*all_phases[i].member;
   auto maximum = mean;
   std::vector<double> counts;
-  for (const Counter& counter : all_counters)
+  for (const auto& counter : all_counters)
     counts.push_back(static_cast<double>(counts_.*counter.member));
   counts.push_back(writes_here() ? 1 : 0);
   everyone().sum(mean);
@@ -112,7 +100,7 @@ Statistics File::Impl::statistics() {
     statistics.maximum.*all_phases[i].member = maximum[i];
   }
   auto count = counts.begin();
-  for (const Counter& counter : all_counters)
+  for (const auto& counter : all_counters)
     statistics.counts.*counter.member = static_cast<std::uint64_t>(*count++);
   statistics.method = method_;
   statistics.reason = reason_;

@@ -43,13 +43,11 @@ class Writing : private Rounds {
 
  private:
   struct Slot {
-    explicit Slot(Writing& of)
-        : incoming(of.context_, of.plan_.run_type()),
-          relayed(of.context_, of.plan_.run_type()),
-          outgoing(of.context_, of.plan_.run_type()) {}
-    Messages incoming;
-    Messages relayed;  // extents from this node's ranks
-    Messages outgoing;
+    explicit Slot(const Writing& writing) : of(writing) {}
+    const Writing& of;
+    Messages incoming = of.messages();
+    Messages relayed = of.messages();  // extents from this node's ranks
+    Messages outgoing = of.messages();
     Batch batch;
     std::span<Contribution> gathered;
   };
