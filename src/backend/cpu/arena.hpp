@@ -1,7 +1,6 @@
 // The memory of the `cpu` device: one mapping, if possible in huge pages and near its cores.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include <dlfcn.h>

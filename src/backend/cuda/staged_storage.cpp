@@ -236,14 +236,9 @@ class StagedQueue final : public storage::Queue {
     part.copies_left = 1;  // counts this function, so that only the last copy ends the part
     cursor.advance(part.transfer->whole->vectors, bytes, [&](std::byte* memory, std::size_t step) {
       if (is_device(memory)) {
-        Copy& copy = part.copies.emplace_back();
-        copy.direction = direction;
-        copy.host = slab;
-        copy.device_address = reinterpret_cast<std::uintptr_t>(memory);
-        copy.bytes = step;
-        copy.owner = &part;
         ++part.copies_left;
-        engine_.start(copy);
+        engine_.start(part.copies.emplace_back(
+            Copy{direction, slab, reinterpret_cast<std::uintptr_t>(memory), step, 0, &part}));
       } else if (direction == Direction::read) {
         std::memcpy(memory, slab, step);
       } else {

@@ -26,11 +26,9 @@ struct CudaCopies : test::OnMockGpu {
   std::deque<Copy> copies;
 
   Copy& start(Direction direction, std::size_t index) {
-    Copy& copy = copies.emplace_back();
-    copy.direction = direction;
-    copy.host = slots.memory().data() + index * slot_bytes;
-    copy.device_address = reinterpret_cast<DevicePointer>(inside(device, index * slot_bytes));
-    copy.bytes = slot_bytes;
+    Copy& copy = copies.emplace_back(
+        Copy{direction, slots.memory().data() + index * slot_bytes,
+             reinterpret_cast<DevicePointer>(inside(device, index * slot_bytes)), slot_bytes});
     engine.start(copy);
     return copy;
   }
