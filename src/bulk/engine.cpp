@@ -12,7 +12,7 @@ namespace {
 // Up to this size a transfer is a blocking call on the caller's thread: a hand-over costs more.
 constexpr std::uint64_t sync_bytes_max = 128 << 10;
 
-// A file that explain() and read_files() use temporarily.
+// A file that one call uses.
 class BriefUse {
  public:
   explicit BriefUse(EngineFile& file) : file_(file) {
@@ -26,21 +26,65 @@ class BriefUse {
   EngineFile& file_;
 };
 
-}  // namespace
-
-Engine::Engine(const EngineOptions& options) : scheduler_(Scheduler::make(options)) {}
-
-Engine::Engine(std::shared_ptr<Scheduler> scheduler) : scheduler_(std::move(scheduler)) {}
-
-namespace {
-
 // A weak reference: only users keep the engine alive.
 struct CommonScheduler {
   std::mutex mutex;
   std::weak_ptr<Scheduler> known;
 };
 
+// For a path, not an open file.
+storage::Status execute_on_path(Scheduler& scheduler, storage::Operation operation) {
+  scheduler.check_usable();
+  const std::int64_t error = Lanes::Use(*scheduler.lanes())->run(operation);
+  if (error < 0) throw error_on_path(scheduler.lanes()->storage(), error, operation.path);
+  return operation.status;
+}
+
+PathStatus to_path_status(const storage::Status& status) {
+  return {status.size_bytes, status.modified_ns, status.mode};
+}
+
+storage::Status control(EngineFile& file, storage::Operation operation) {
+  const BriefUse use(file);
+  storage::checked(file.control(operation), file.path());
+  return operation.status;
+}
+
+bool is_on_gpu(Scheduler& scheduler, const void* memory) {
+  return scheduler.gpus().owner_of(memory) != nullptr;
+}
+
+[[noreturn]] void fail(EngineFile& file, std::uint64_t bytes, std::uint64_t offset,
+                       std::int64_t error) {
+  throw TransferError({Failure{0, file.path(), offset, bytes, static_cast<int>(-error)}});
+}
+
+// Executes a small transfer on the caller's thread.
+std::uint64_t transfer_here(Scheduler& scheduler, EngineFile& file, Direction direction, void* data,
+                            std::uint64_t bytes, std::uint64_t offset) {
+  const BriefUse use(file);
+  const Lanes::Use lane(*scheduler.lanes());
+  const bool direct = direction == Direction::read && scheduler.options().route == Route::direct;
+  storage::File* past_cache = direct ? file.direct() : nullptr;
+  const std::int64_t result = lane->transfer(past_cache != nullptr ? *past_cache : file.buffered(),
+                                             direction, data, bytes, offset);
+  SchedulerCounters& counters = scheduler.counters();
+  counters.add(&EngineStatistics::transfers);
+  counters.add(&EngineStatistics::parts);
+  if (result < 0) {
+    counters.add(&EngineStatistics::failed_parts);
+    fail(file, bytes, offset, result);
+  }
+  counters.add(&EngineStatistics::copied_tasks);
+  counters.add_bytes(direction, static_cast<std::uint64_t>(result));
+  return static_cast<std::uint64_t>(result);
+}
+
 }  // namespace
+
+Engine::Engine(const EngineOptions& options) : scheduler_(Scheduler::make(options)) {}
+
+Engine::Engine(std::shared_ptr<Scheduler> scheduler) : scheduler_(std::move(scheduler)) {}
 
 Engine Engine::common() {
   auto& common = of_this_process<CommonScheduler>();
@@ -72,22 +116,6 @@ std::vector<Contents> Engine::read_files(std::span<const std::string> paths) con
   scheduler_->run_files(job);
   return std::move(job->contents());
 }
-
-namespace {
-
-// For a path, not an open file.
-storage::Status execute_on_path(Scheduler& scheduler, storage::Operation operation) {
-  scheduler.check_usable();
-  const std::int64_t error = Lanes::Use(*scheduler.lanes())->run(operation);
-  if (error < 0) throw error_on_path(scheduler.lanes()->storage(), error, operation.path);
-  return operation.status;
-}
-
-PathStatus to_path_status(const storage::Status& status) {
-  return {status.size_bytes, status.modified_ns, status.mode};
-}
-
-}  // namespace
 
 PathStatus Engine::status(const std::string& path) const {
   return to_path_status(
@@ -184,40 +212,6 @@ int File::descriptor() const {
   return file.descriptor();
 }
 
-namespace {
-
-bool is_on_gpu(Scheduler& scheduler, const void* memory) {
-  return scheduler.gpus().owner_of(memory) != nullptr;
-}
-
-[[noreturn]] void fail(EngineFile& file, std::uint64_t bytes, std::uint64_t offset,
-                       std::int64_t error) {
-  throw TransferError({Failure{0, file.path(), offset, bytes, static_cast<int>(-error)}});
-}
-
-// Executes a small transfer on the caller's thread.
-std::uint64_t transfer_here(Scheduler& scheduler, EngineFile& file, Direction direction, void* data,
-                            std::uint64_t bytes, std::uint64_t offset) {
-  const BriefUse use(file);
-  const Lanes::Use lane(*scheduler.lanes());
-  const bool direct = direction == Direction::read && scheduler.options().route == Route::direct;
-  storage::File* past_cache = direct ? file.direct() : nullptr;
-  const std::int64_t result = lane->transfer(past_cache != nullptr ? *past_cache : file.buffered(),
-                                             direction, data, bytes, offset);
-  SchedulerCounters& counters = scheduler.counters();
-  counters.add(&EngineStatistics::transfers);
-  counters.add(&EngineStatistics::parts);
-  if (result < 0) {
-    counters.add(&EngineStatistics::failed_parts);
-    fail(file, bytes, offset, result);
-  }
-  counters.add(&EngineStatistics::copied_tasks);
-  counters.add_bytes(direction, static_cast<std::uint64_t>(result));
-  return static_cast<std::uint64_t>(result);
-}
-
-}  // namespace
-
 std::uint64_t File::read_at(void* to, std::uint64_t bytes, std::uint64_t offset,
                             const ProgressFunction& progress) const {
   EngineFile& file = open_file();
@@ -272,16 +266,6 @@ std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
   }
   return end;
 }
-
-namespace {
-
-storage::Status control(EngineFile& file, storage::Operation operation) {
-  const BriefUse use(file);
-  storage::checked(file.control(operation), file.path());
-  return operation.status;
-}
-
-}  // namespace
 
 std::uint64_t File::size() const {
   return control(open_file(), {.kind = storage::Kind::file_status}).size_bytes;

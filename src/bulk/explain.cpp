@@ -1,5 +1,4 @@
 // Describes how the engine would transfer a file.
-#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -97,9 +96,7 @@ Explanation Engine::explain(const std::string& path) const {
   const EngineOptions& options = scheduler_->options();
   const storage::Description storage = scheduler_->lanes()->storage().describe_path(path);
   storage::Operation status{.kind = storage::Kind::file_status};
-  if (const std::int64_t error = file.control(status); error < 0) {
-    throw Error(static_cast<int>(-error), path);
-  }
+  storage::checked(file.control(status), path);
   Explanation explanation;
   explanation.storage = storage.name;
   explanation.storage_engine = storage.engine;

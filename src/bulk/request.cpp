@@ -134,49 +134,37 @@ void BulkRequest::record(std::size_t index, std::uint64_t begin, std::uint64_t b
   apply();
 }
 
-bool BulkRequest::is_over() {
-  skip_failed();
-  if (over_ || outstanding_ > 0 || !at_end()) return false;
-  over_ = true;
-  return true;
-}
-
 void BulkRequest::end_claim() {
-  {
-    const std::lock_guard lock(mutex_);
-    --outstanding_;
-    if (!is_over()) return;
-  }
-  finish();
+  std::unique_lock lock(mutex_);
+  --outstanding_;
+  finish_if_over(lock);
 }
 
 void BulkRequest::end_if_empty() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!is_over()) return;
-  }
-  finish();
+  std::unique_lock lock(mutex_);
+  finish_if_over(lock);
 }
 
 void BulkRequest::cancel() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (over_) return;
-    cancelled_.store(true, std::memory_order_release);
-    // Parts never handed out end with an error. A part in progress keeps its prefix only if all of
-    // its handed-out pieces arrive, so it too ends with an error.
-    for (std::size_t index = next_part_; index < parts_.size(); ++index) {
-      PartState& part = parts_[index];
-      if (part.error_number == 0) part.error_number = ECANCELED;
-    }
-    next_part_ = parts_.size();
-    next_byte_ = 0;
-    if (!is_over()) return;
+  std::unique_lock lock(mutex_);
+  if (over_) return;
+  cancelled_.store(true, std::memory_order_release);
+  // Parts never handed out end with an error. A part in progress keeps its prefix only if all of
+  // its handed-out pieces arrive, so it too ends with an error.
+  for (std::size_t index = next_part_; index < parts_.size(); ++index) {
+    PartState& part = parts_[index];
+    if (part.error_number == 0) part.error_number = ECANCELED;
   }
-  finish();
+  next_part_ = parts_.size();
+  next_byte_ = 0;
+  finish_if_over(lock);
 }
 
-void BulkRequest::finish() {
+void BulkRequest::finish_if_over(std::unique_lock<std::mutex>& lock) {
+  skip_failed();
+  if (over_ || outstanding_ > 0 || !at_end()) return;
+  over_ = true;
+  lock.unlock();
   results_.reserve(parts_.size());
   for (const PartState& part : parts_) {
     results_.push_back(part.error_number != 0 ? -part.error_number
@@ -187,12 +175,11 @@ void BulkRequest::finish() {
     file->end_use();
   std::vector<std::function<void()>> callbacks;
   std::vector<std::function<void()>> watchers;
-  {
-    const std::lock_guard lock(mutex_);
-    ready_.store(1, std::memory_order_seq_cst);
-    callbacks.swap(callbacks_waiting_);
-    watchers.swap(watchers_);
-  }
+  lock.lock();
+  ready_.store(1, std::memory_order_seq_cst);
+  callbacks.swap(callbacks_waiting_);
+  watchers.swap(watchers_);
+  lock.unlock();
   if (waiters_.load(std::memory_order_seq_cst) != 0) {
     futex_wake_all(reinterpret_cast<const std::uint32_t*>(&ready_));
   }

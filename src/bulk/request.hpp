@@ -16,7 +16,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -130,9 +129,8 @@ class BulkRequest {
   bool at_end() const { return next_part_ >= parts_.size(); }
   void skip_failed();
   void run_when_ready(std::vector<std::function<void()>>& waiting, std::function<void()> function);
-  // With the mutex held: whether it is over; then the caller must call finish() without the mutex.
-  bool is_over();
-  void finish();
+  // With the mutex held, which it may release: ends the request if it is over.
+  void finish_if_over(std::unique_lock<std::mutex>& lock);
 
   const Direction direction_;
   const Cuts cuts_;

@@ -182,16 +182,15 @@ void Scheduler::wake_one() {
 
 bool Scheduler::next(Worker& worker, Claim& claim, std::shared_ptr<FilesJob>& job) {
   const std::lock_guard lock(mutex_);
+  worker.asleep = false;
   if (!returned_.empty()) {
     claim = std::move(returned_.front());
     returned_.pop_front();
-    worker.asleep = false;
     return true;
   }
   while (!requests_.empty()) {
     if (requests_.front()->cut(claim)) {
       claim.request = requests_.front();
-      worker.asleep = false;
       return true;
     }
     requests_.pop_front();
@@ -199,7 +198,6 @@ bool Scheduler::next(Worker& worker, Claim& claim, std::shared_ptr<FilesJob>& jo
   while (!jobs_.empty()) {
     if (!jobs_.front()->exhausted()) {
       job = jobs_.front();
-      worker.asleep = false;
       return true;
     }
     jobs_.pop_front();

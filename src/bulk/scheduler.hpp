@@ -7,8 +7,6 @@
 //       `returned_`, which workers check first.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>

@@ -153,11 +153,8 @@ void Worker::make_queue() {
       pinned ? options.depth : std::min(options.depth, static_cast<unsigned>(slots_in_cache)),
       slot_bytes);
   scheduler_.counters().add(&EngineStatistics::staging_bytes, staging_->memory().size());
-  storage::QueueOptions queue;
-  queue.doorbell = storage::Doorbell{&bell_};
-  queue.depth = flights_max;
-  queue.arena = staging_->memory();
-  queue_ = scheduler_.lanes()->storage().make_queue(queue);
+  queue_ = scheduler_.lanes()->storage().make_queue(
+      {.doorbell = {&bell_}, .arena = staging_->memory(), .depth = flights_max});
 }
 
 bool Worker::take_off(std::size_t part, std::uint64_t begin, const RoutedPiece& piece,

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fcntl.h>
@@ -27,10 +26,7 @@ inline void make_cold(const std::string& path, std::uint64_t offset = 0, std::ui
 }
 
 inline EngineOptions by_route(Route route, unsigned workers = 0) {
-  EngineOptions options;
-  options.route = route;
-  options.workers = workers;
-  return options;
+  return {.workers = workers, .route = route};
 }
 
 // A file on a file system with direct I/O, not one in memory.
@@ -48,13 +44,8 @@ struct OnDisk {
 
 // Runs by every route.
 struct ByRoute : testing::TestWithParam<Route>, OnDisk {
-  EngineOptions options() const {
-    EngineOptions options = by_route(GetParam(), 3);
-    options.depth = 3;
-    options.task_bytes = 64 << 10;
-    return options;
-  }
-  Engine engine{options()};
+  Engine engine{
+      EngineOptions{.workers = 3, .depth = 3, .task_bytes = 64 << 10, .route = GetParam()}};
 };
 
 inline std::string name_of(const testing::TestParamInfo<Route>& info) {

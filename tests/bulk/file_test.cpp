@@ -190,10 +190,8 @@ TEST(BulkOptions, ExplainsWhatItChose) {
   EXPECT_EQ(hot.workers, 1U);  // so little is copied by one thread
   EXPECT_EQ(hot.task_bytes, 1U << 20);
   EXPECT_GE(hot.reasons.size(), 3U);
-  EngineOptions options;
-  options.route = Route::direct;
-  options.depth = 5;
-  const Explanation pinned = Engine(options).explain(scratch / "file");
+  const EngineOptions wish{.depth = 5, .route = Route::direct};
+  const Explanation pinned = Engine(wish).explain(scratch / "file");
   EXPECT_EQ(pinned.route, "direct");
   EXPECT_EQ(pinned.depth, 5U);
   EXPECT_EQ(error_of([&] { static_cast<void>(engine.explain(scratch / "missing")); }), ENOENT);
@@ -206,9 +204,7 @@ TEST(BulkEngine, TasksOfCopiesAreCutWhereTheyAreNone) {
   const OnDisk disk;
   const std::string wanted = disk.made(40 * mib + 12345, 8);
   make_cold(disk.path, 3 * mib, 6 * mib);
-  EngineOptions options;
-  options.workers = 1;
-  const Engine engine(options);
+  const Engine engine(EngineOptions{.workers = 1});
   const std::uint64_t resident = engine.explain(disk.path).resident_bytes;
   if (resident == wanted.size()) GTEST_SKIP() << "the kernel kept all of it in the page cache";
   std::string got(wanted.size() + 1, '#');
@@ -312,9 +308,7 @@ TEST(BulkFiles, ErrorsOfAnotherProcesssStorageSayWhatToDo) {
 // A device, like a server, may take any time for a call, so the storage's threads make it.
 TEST(BulkEngine, WorkersMakeNoCallThatMayHang) {
   constexpr std::size_t mib = 1 << 20;
-  EngineOptions options;
-  options.workers = 1;
-  const Engine engine(options);
+  const Engine engine(EngineOptions{.workers = 1});
   std::string bytes(mib, 'x');
   const File sink(engine, "/dev/null", O_WRONLY);
   EXPECT_EQ(sink.write_at_async(bytes.data(), bytes.size(), 0).get(), bytes.size());

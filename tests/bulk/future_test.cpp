@@ -23,13 +23,7 @@ using namespace test;
 
 constexpr std::uint64_t task_bytes = 64 << 10;
 
-EngineOptions small_options() {
-  EngineOptions options;
-  options.workers = 2;
-  options.depth = 4;
-  options.task_bytes = task_bytes;
-  return options;
-}
+constexpr EngineOptions small_options{.workers = 2, .depth = 4, .task_bytes = task_bytes};
 
 // Transfers finish when the test releases them.
 struct HeldTransfers : testing::Test {
@@ -37,7 +31,7 @@ struct HeldTransfers : testing::Test {
   ~HeldTransfers() override { storage->release(); }
   FakeStorage* storage;
   Engine engine{
-      std::make_shared<Scheduler>(small_options(), std::unique_ptr<storage::Storage>(storage))};
+      std::make_shared<Scheduler>(small_options, std::unique_ptr<storage::Storage>(storage))};
   File file{engine, "/nowhere/held"};
   std::string memory = std::string(8 * task_bytes, '.');
 };
@@ -155,7 +149,7 @@ TEST(BulkBatch, EveryFailedPartIsReported) {
   for (const char* name : {"/a", "/b"})
     storage->set_contents(name, pattern(10 * task_bytes, 1));
   const Engine engine(
-      std::make_shared<Scheduler>(small_options(), std::unique_ptr<storage::Storage>(storage)));
+      std::make_shared<Scheduler>(small_options, std::unique_ptr<storage::Storage>(storage)));
   const File a(engine, "/a");
   const File b(engine, "/b");
   std::array<std::string, 4> memory;
@@ -189,7 +183,7 @@ TEST(BulkBatch, EveryFailedPartIsReported) {
 TEST(BulkBacklog, IsEmptyOnceEverythingIsDone) {
   const ScratchDirectory scratch;
   write_file(scratch / "file", pattern(8 * task_bytes, 1));
-  EngineOptions options = small_options();
+  EngineOptions options = small_options;
   options.workers = 1;
   const auto scheduler = std::make_shared<Scheduler>(options);
   const Engine engine(scheduler);
@@ -206,7 +200,7 @@ TEST(BulkBacklog, IsEmptyOnceEverythingIsDone) {
 TEST(BulkProgress, IsToldAndReachesTheEnd) {
   const ScratchDirectory scratch;
   write_file(scratch / "file", pattern(8 * task_bytes, 1));
-  const Engine engine(small_options());
+  const Engine engine(small_options);
   const File file(engine, scratch / "file");
   std::string to(8 * task_bytes, ' ');
   Progress last;

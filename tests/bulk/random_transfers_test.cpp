@@ -1,6 +1,5 @@
 // Batches of random parts from several threads, with random errors, short transfers, delays and
 // cancellations, compared with a plain copy of the file; checks that nothing is written elsewhere.
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -90,12 +89,11 @@ void check_read(const Batch& batch, std::size_t i, std::int64_t result, const st
 }
 
 EngineOptions random_options(Random& random) {
-  EngineOptions options;
-  options.workers = static_cast<unsigned>(random.between(1, 4));
-  options.depth = static_cast<unsigned>(random.between(1, 6));
-  options.task_bytes = 4096 * random.between(1, 40);
-  options.route = random.pick(std::vector<Route>{Route::automatic, Route::buffered, Route::direct});
-  return options;
+  return {
+      .workers = static_cast<unsigned>(random.between(1, 4)),
+      .depth = static_cast<unsigned>(random.between(1, 6)),
+      .task_bytes = 4096 * random.between(1, 40),
+      .route = random.pick(std::vector<Route>{Route::automatic, Route::buffered, Route::direct})};
 }
 
 void read_at_random(const Reads& reads, Random random) {

@@ -1,8 +1,6 @@
 // The choices for a transfer, by location and amount of data.
 #include "bulk/routing.hpp"
 
-#include <filesystem>
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -17,14 +15,12 @@ namespace {
 constexpr std::uint64_t kib = 1 << 10;
 constexpr std::uint64_t mib = 1 << 20;
 
-EngineOptions sixteen_workers() {
-  EngineOptions options = choose_options({});
-  options.workers = 16;
-  return options;
+EngineOptions with_workers(unsigned workers) {
+  return choose_options({.workers = workers});
 }
 
 TEST(BulkPlan, CopiesAndServersGetLargerTasks) {
-  const EngineOptions options = sixteen_workers();
+  const EngineOptions options = with_workers(16);
   EXPECT_EQ(choose_plan({}, options, Source::memory, 16 * mib).task_bytes, 256 * kib);
   EXPECT_EQ(choose_plan({}, options, Source::memory, 100 * mib).task_bytes, mib);
   EXPECT_EQ(choose_plan({}, options, Source::memory, 1024 * mib).task_bytes, 4 * mib);
@@ -34,26 +30,22 @@ TEST(BulkPlan, CopiesAndServersGetLargerTasks) {
 }
 
 TEST(BulkPlan, ADiskAndAServerTakeFewerThreads) {
-  const EngineOptions options = sixteen_workers();
+  const EngineOptions options = with_workers(16);
   EXPECT_EQ(choose_plan({}, options, Source::memory, 16 * mib).workers, 16U);
   EXPECT_EQ(choose_plan({}, options, Source::disk, mib).workers, 4U);
   EXPECT_EQ(choose_plan({}, options, Source::server, mib).workers, 1U);
-  EngineOptions one_cpu = choose_options({});
-  one_cpu.workers = 1;
-  EXPECT_EQ(choose_plan({}, one_cpu, Source::disk, mib).workers, 4U);
+  EXPECT_EQ(choose_plan({}, with_workers(1), Source::disk, mib).workers, 4U);
 }
 
 TEST(BulkPlan, ASmallCopyWakesNobody) {
-  const EngineOptions options = sixteen_workers();
+  const EngineOptions options = with_workers(16);
   EXPECT_EQ(choose_plan({}, options, Source::memory, 100 * kib).workers, 1U);
   EXPECT_EQ(choose_plan({}, options, Source::memory, 2 * mib - 1).workers, 1U);
   EXPECT_EQ(choose_plan({}, options, Source::memory, 3 * mib).workers, 3U);
 }
 
 TEST(BulkPlan, WhatIsPinnedStays) {
-  EngineOptions wish;
-  wish.workers = 9;
-  wish.task_bytes = 4 * mib;
+  const EngineOptions wish{.workers = 9, .task_bytes = 4 * mib};
   for (const Source source : {Source::memory, Source::disk, Source::server}) {
     const TransferPlan plan = choose_plan(wish, choose_options(wish), source, 10 * kib);
     EXPECT_EQ(plan.workers, 9U);
