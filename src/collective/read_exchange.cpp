@@ -1,7 +1,6 @@
 // Rounds of a collective read. In round k every rank has sent its requests, and the writer (here
 // the reader) sends the data; a node's relay requests and distributes for all its ranks. Meanwhile
 // the writer reads round k + 1 into the other of its two windows.
-#include <algorithm>
 #include <array>
 
 #include "collective/rounds.hpp"

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cerrno>
-#include <limits>
 #include <string>
 
 #include <ferry/error.hpp>

@@ -1,6 +1,5 @@
 // Transfers from and to device memory: the mock driver's GPUs, whose memory faults on host access,
 // and arenas of the `cpu` device. Plain memory is the reference.
-#include <optional>
 
 #include <ferry/ferry.hpp>
 
