@@ -227,13 +227,11 @@ int llapi_layout_comp_extent_set(llapi_layout* layout, std::uint64_t begin, std:
 
 // Like Lustre 2.10, whose new component inherits from the current one.
 int llapi_layout_comp_add(llapi_layout* layout) {
-  Component added;
-  added.begin = layout->components.back().end;
-  added.end = UINT64_MAX - 1;
-  added.stripe_bytes = layout->now().stripe_bytes;
-  added.stripe_count = layout->now().stripe_count;
-  added.pool = layout->now().pool;
-  layout->components.push_back(added);
+  layout->components.push_back({.begin = layout->components.back().end,
+                                .end = UINT64_MAX - 1,
+                                .stripe_bytes = layout->now().stripe_bytes,
+                                .stripe_count = layout->now().stripe_count,
+                                .pool = layout->now().pool});
   layout->current = layout->components.size() - 1;
   layout->is_composite = true;
   return 0;
