@@ -123,6 +123,12 @@ void repeat(Extents& to, const Extents& what, std::int64_t count, std::int64_t a
       append(to, {at + i * stride + extent.offset, extent.bytes});
 }
 
+Extents repeated(const Extents& what, std::int64_t count, std::int64_t stride) {
+  Extents extents;
+  repeat(extents, what, count, 0, stride);
+  return extents;
+}
+
 Extents flatten(MPI_Datatype type);
 
 // Predefined datatypes are contiguous, except pairs whose second member is aligned.
@@ -232,20 +238,12 @@ Extents flatten(MPI_Datatype type) {
     case MPI_COMBINER_DUP:
     case MPI_COMBINER_RESIZED:
       return old;
-    case MPI_COMBINER_CONTIGUOUS: {
-      Extents extents;
-      repeat(extents, old, integers[0], 0, period);
-      return extents;
-    }
+    case MPI_COMBINER_CONTIGUOUS:
+      return repeated(old, integers[0], period);
     case MPI_COMBINER_VECTOR:
-    case MPI_COMBINER_HVECTOR: {
-      Extents block;
-      repeat(block, old, integers[1], 0, period);
-      Extents extents;
-      repeat(extents, block, integers[0], 0,
-             from.combiner == MPI_COMBINER_VECTOR ? integers[2] * period : from.addresses[0]);
-      return extents;
-    }
+      return repeated(repeated(old, integers[1], period), integers[0], integers[2] * period);
+    case MPI_COMBINER_HVECTOR:
+      return repeated(repeated(old, integers[1], period), integers[0], from.addresses[0]);
     case MPI_COMBINER_INDEXED:
     case MPI_COMBINER_HINDEXED:
     case MPI_COMBINER_INDEXED_BLOCK:

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <map>
+#include <sstream>
 
 #include <fcntl.h>
 
@@ -143,11 +144,9 @@ void File::Impl::share_settings(const Options& options) {
   lines.resize(static_cast<std::size_t>(shared.line_bytes));
   team_->broadcast(lines.data(), shared.line_bytes);
   if (team_->rank() == 0) return;
-  for (std::size_t at = 0; at < lines.size();) {
-    const std::size_t end = lines.find('\n', at);
-    warnings_.push_back(lines.substr(at, end - at));
-    at = end + 1;
-  }
+  std::istringstream sent(lines);
+  for (std::string line; std::getline(sent, line);)
+    warnings_.push_back(line);
 }
 
 void File::Impl::open() {

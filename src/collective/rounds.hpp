@@ -175,11 +175,11 @@ class Rounds {
   // What a relay sends the writer of its contributions: never more runs than they have.
   std::vector<Run> runs_of_relay(const Relay& relay) const {
     if (relay.run) return {*relay.run};
-    Runs runs;
+    std::vector<Run> runs;
     const std::vector<Extent> extents = covered(relay.contributions, 0);
     for (const Extent& extent : extents)
-      runs.add(extent);
-    if (static_cast<std::int64_t>(runs.list().size()) <= relay.runs_max()) return runs.list();
+      append(runs, extent);
+    if (std::ssize(runs) <= relay.runs_max()) return runs;
     std::vector<Run> list = merged(relay.contributions, 0);
     // A read of overlapping parts takes everything in between, too.
     if (kind_ == storage::Kind::read && bytes_of(list) > plan_.domains()->window_bytes()) {

@@ -20,37 +20,26 @@ struct Run {
   bool is_extent() const { return count == 1; }
 };
 
-class Runs {
- public:
-  // Takes ascending extents. Joins neighbours, and packs equal ones at equal distances into a run.
-  void add(const Extent& extent) {
-    if (list_.empty()) {
-      list_.push_back({extent.offset, extent.bytes, 0, 1});
-      return;
-    }
-    Run& last = list_.back();
-    if (last.count == 1 && last.offset + last.bytes == extent.offset) {
-      last.bytes += extent.bytes;
-    } else if (last.count == 1 && last.bytes == extent.bytes) {
-      last.stride = extent.offset - last.offset;
-      last.count = 2;
-    } else if (last.count > 1 && last.bytes == extent.bytes &&
-               last.offset + last.count * last.stride == extent.offset) {
-      ++last.count;
-    } else {
-      list_.push_back({extent.offset, extent.bytes, 0, 1});
-    }
+// Appends ascending extents. Joins neighbours, and packs equal ones at equal distances into a run.
+inline void append(std::vector<Run>& runs, const Extent& extent) {
+  Run* last = runs.empty() ? nullptr : &runs.back();
+  if (last != nullptr && last->count == 1 && last->offset + last->bytes == extent.offset) {
+    last->bytes += extent.bytes;
+  } else if (last != nullptr && last->count == 1 && last->bytes == extent.bytes) {
+    last->stride = extent.offset - last->offset;
+    last->count = 2;
+  } else if (last != nullptr && last->count > 1 && last->bytes == extent.bytes &&
+             last->offset + last->count * last->stride == extent.offset) {
+    ++last->count;
+  } else {
+    runs.push_back({extent.offset, extent.bytes, 0, 1});
   }
-  std::vector<Run>& list() { return list_; }
-
- private:
-  std::vector<Run> list_;
-};
+}
 
 // The file extents of `bytes` of a view's stream.
 inline std::vector<Run> runs_of(const TypeMap& view, std::int64_t displacement, std::int64_t stream,
                                 std::int64_t bytes) {
-  Runs runs;
+  std::vector<Run> runs;
   Extent joined{0, 0};
   Cursor cursor(view, displacement, stream);
   for (std::int64_t left = bytes; left > 0;) {
@@ -61,11 +50,11 @@ inline std::vector<Run> runs_of(const TypeMap& view, std::int64_t displacement, 
       joined.bytes += piece.bytes;
       continue;
     }
-    if (joined.bytes > 0) runs.add(joined);
+    if (joined.bytes > 0) append(runs, joined);
     joined = piece;
   }
-  if (joined.bytes > 0) runs.add(joined);
-  return std::move(runs.list());
+  if (joined.bytes > 0) append(runs, joined);
+  return runs;
 }
 
 inline std::int64_t bytes_of(std::span<const Run> runs) {

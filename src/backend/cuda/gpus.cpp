@@ -29,14 +29,8 @@ MemoryOwner owner_of(const Driver* driver, const void* memory) {
       throw Error(EIO, "the CUDA driver cannot say what memory this is: " + driver->text(result));
   }
   if (is_managed != 0) return {MemoryKind::managed, ordinal, context};
-  switch (type) {
-    case MemoryType::none:
-      return {};
-    case MemoryType::host:
-      return {MemoryKind::pinned, ordinal, context};
-    default:
-      return {MemoryKind::device, ordinal, context};
-  }
+  if (type == MemoryType::none) return {};
+  return {type == MemoryType::host ? MemoryKind::pinned : MemoryKind::device, ordinal, context};
 }
 
 std::shared_ptr<const PrimaryContext> Gpus::owner_of(const void* memory) {
