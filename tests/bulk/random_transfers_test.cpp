@@ -18,7 +18,7 @@
 #include "support/depth.hpp"
 #include "support/failing_storage.hpp"
 #include "support/files.hpp"
-#include "support/mock_gpu.hpp"
+#include "support/host_or_gpu_memory.hpp"
 
 namespace ferry::bulk::random_transfers_test {
 namespace {
@@ -30,24 +30,9 @@ constexpr std::size_t file_bytes = 1 << 20;
 constexpr std::size_t part_bytes_max = 300 << 10;
 constexpr char untouched = '#';
 
-using Gpu = std::shared_ptr<const cuda::PrimaryContext>;
+using Memory = test::HostOrGpuMemory;
+using test::Gpu;
 struct RandomGpuTransfers : test::OnMockGpu {};
-
-// Of the host, or of a GPU.
-class Memory {
- public:
-  Memory(const Gpu& gpu, std::size_t bytes) : host_(bytes, untouched) {
-    if (gpu == nullptr) return;
-    on_gpu_ = std::make_unique<test::GpuBuffer>(gpu, bytes);
-    on_gpu_->fill(host_);
-  }
-  void* data() { return on_gpu_ ? on_gpu_->data() : host_.data(); }
-  std::string contents() const { return on_gpu_ ? on_gpu_->contents() : host_; }
-
- private:
-  std::string host_;
-  std::unique_ptr<test::GpuBuffer> on_gpu_;
-};
 
 struct Batch {
   std::vector<Part> parts;
@@ -69,7 +54,7 @@ Batch random_batch(Random& random, const Reads& reads) {
   const std::size_t bytes_max = reads.gpu == nullptr ? part_bytes_max : 3 * reads.wanted.size() / 4;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t bytes = random.below(count > 6 ? 9000 : bytes_max);
-    batch.memory.emplace_back(reads.gpu, bytes + 16);
+    batch.memory.emplace_back(reads.gpu, std::string(bytes + 16, untouched));
     batch.parts.push_back(Part{random.pick(reads.files), batch.memory[i].data(), bytes,
                                random.below(reads.wanted.size() * 9 / 8)});
   }

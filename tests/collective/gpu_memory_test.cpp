@@ -5,42 +5,19 @@
 
 #include "collective/random_case.hpp"
 #include "collective/world.hpp"
-#include "support/mock_gpu.hpp"
+#include "support/host_or_gpu_memory.hpp"
 
 namespace ferry::collective::gpu_memory_test {
 namespace {
 
 using namespace test;
 
-struct GpuMemory : OnMockGpu {
-  std::unique_ptr<GpuBuffer> on_gpu(const std::string& contents) const {
-    auto buffer = std::make_unique<GpuBuffer>(gpu, contents.size());
-    buffer->fill(contents);
-    return buffer;
-  }
-};
-
-std::span<std::byte> span_of(const GpuBuffer& buffer) {
-  return {static_cast<std::byte*>(buffer.data()), buffer.bytes()};
-}
+struct GpuMemory : OnMockGpu {};
+using Memory = HostOrGpuMemory;
 
 Options small_buffers(Method method) {
   return options_of(method, 0, 64 << 10);
 }
-
-// One rank's memory for a case: a GPU's, or the host's.
-class Memory {
- public:
-  Memory(const GpuMemory& on, bool is_gpu, std::string contents) : host_(std::move(contents)) {
-    if (is_gpu) gpu_ = on.on_gpu(host_);
-  }
-  void* data() { return gpu_ ? gpu_->data() : host_.data(); }
-  std::string contents() const { return gpu_ ? gpu_->contents() : host_; }
-
- private:
-  std::string host_;
-  std::unique_ptr<GpuBuffer> gpu_;
-};
 
 std::string written(const Case& of, const std::string& path, Memory& memory) {
   const Share& share = of.mine();
@@ -76,8 +53,8 @@ TEST_P(GpuMemoryMethods, RandomViewsAsFromAndToMemoryOfTheHost) {
     const std::vector<bool> gpus{true, true, random.one_in(2)};
     const bool is_gpu = gpus[static_cast<std::size_t>(rank()) % 3];
     const std::string contents = one.memory_of(static_cast<std::size_t>(rank()));
-    Memory plain(*this, false, contents);
-    Memory tested(*this, is_gpu, contents);
+    Memory plain(nullptr, contents);
+    Memory tested(is_gpu ? gpu : nullptr, contents);
     const std::string wanted = written(one, directory / "plain", plain);
     EXPECT_TRUE(same_bytes(written(one, directory / "gpu", tested), wanted));
     // Also gaps in memory, and bytes behind the end of the file.
@@ -86,8 +63,8 @@ TEST_P(GpuMemoryMethods, RandomViewsAsFromAndToMemoryOfTheHost) {
     other.options.read_method = GetParam();
     const std::string before =
         pattern(static_cast<std::size_t>(other.mine().memory_bytes()), other.write_seed);
-    Memory plainly(*this, false, before);
-    Memory got(*this, is_gpu, before);
+    Memory plainly(nullptr, before);
+    Memory got(is_gpu ? gpu : nullptr, before);
     const std::string expected = filled(other, directory / "plain", plainly);
     EXPECT_TRUE(same_bytes(filled(other, directory / "gpu", got), expected));
     barrier();
@@ -104,11 +81,11 @@ TEST_P(GpuMemoryMethods, ManyPiecesInBoundedMemory) {
   {
     File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(GetParam()));
     file.set_view(rank() * 1000, TypeMap::strided(1, 1000, 1000 * ranks()));
-    const auto source = on_gpu(mine);
-    EXPECT_EQ(file.write_all(span_of(*source)), bytes);
-    const auto target = on_gpu(std::string(bytes, '?'));
-    EXPECT_EQ(file.read_at_all(0, span_of(*target)), bytes);
-    EXPECT_TRUE(same_bytes(target->contents(), mine));
+    Memory source(gpu, mine);
+    EXPECT_EQ(file.write_all(source.span()), bytes);
+    Memory target(gpu, std::string(bytes, '?'));
+    EXPECT_EQ(file.read_at_all(0, target.span()), bytes);
+    EXPECT_TRUE(same_bytes(target.contents(), mine));
     const Statistics statistics = file.statistics();
     EXPECT_EQ(statistics.counts.gpu_bytes, static_cast<std::uint64_t>(2 * bytes * ranks()));
     EXPECT_GT(MockCuda::get("pinned_bytes"), 0);
@@ -129,11 +106,11 @@ TEST_F(GpuMemory, ByMpiIoToo) {
   const SharedDirectory directory;
   const std::string mine = pattern(600'000, static_cast<std::uint64_t>(rank()));
   File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(Method::mpiio));
-  const auto source = on_gpu(mine);
-  file.write_at_all(rank() * 600'000, span_of(*source));
-  const auto target = on_gpu(std::string(mine.size(), '?'));
-  EXPECT_EQ(file.read_at_all(rank() * 600'000, span_of(*target)), 600'000);
-  EXPECT_TRUE(same_bytes(target->contents(), mine));
+  Memory source(gpu, mine);
+  file.write_at_all(rank() * 600'000, source.span());
+  Memory target(gpu, std::string(mine.size(), '?'));
+  EXPECT_EQ(file.read_at_all(rank() * 600'000, target.span()), 600'000);
+  EXPECT_TRUE(same_bytes(target.contents(), mine));
   file.close();
 }
 
@@ -142,17 +119,17 @@ TEST_F(GpuMemory, ByOneRankAloneAndNonblocking) {
   const std::string mine = pattern(1 << 20, static_cast<std::uint64_t>(rank()));
   File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(Method::aggregate));
   file.set_view(rank() << 20, TypeMap());
-  const auto source = on_gpu(mine);
-  const auto target = on_gpu(std::string(mine.size(), '?'));
-  EXPECT_EQ(file.write_at(0, span_of(*source)), 1 << 20);
-  EXPECT_EQ(file.read_at(0, span_of(*target)), 1 << 20);
-  EXPECT_TRUE(same_bytes(target->contents(), mine));
-  const auto other = on_gpu(pattern(mine.size(), 77));
-  Transfer write = file.iwrite_at_all(0, span_of(*other));
-  Transfer read = file.iread_at_all(0, span_of(*target));
+  Memory source(gpu, mine);
+  Memory target(gpu, std::string(mine.size(), '?'));
+  EXPECT_EQ(file.write_at(0, source.span()), 1 << 20);
+  EXPECT_EQ(file.read_at(0, target.span()), 1 << 20);
+  EXPECT_TRUE(same_bytes(target.contents(), mine));
+  Memory other(gpu, pattern(mine.size(), 77));
+  Transfer write = file.iwrite_at_all(0, other.span());
+  Transfer read = file.iread_at_all(0, target.span());
   EXPECT_EQ(write.wait(), 1 << 20);
   EXPECT_EQ(read.wait(), 1 << 20);
-  EXPECT_TRUE(same_bytes(target->contents(), pattern(mine.size(), 77)));
+  EXPECT_TRUE(same_bytes(target.contents(), pattern(mine.size(), 77)));
   file.close();
 }
 
@@ -164,9 +141,9 @@ TEST_F(GpuMemory, ElementsAreReversedAsThoseOfTheHost) {
       File file(MPI_COMM_WORLD, directory / (is_gpu ? "gpu" : "host"), O_CREAT | O_RDWR,
                 small_buffers(method));
       file.set_view(rank() * 8, TypeMap::strided(1, 8, 8 * ranks()), {ByteOrder::big, 8});
-      Memory memory(*this, is_gpu, mine);
+      Memory memory(is_gpu ? gpu : nullptr, mine);
       file.write_at_all(0, memory.data(), TypeMap(), 300'000);
-      Memory got(*this, is_gpu, std::string(mine.size(), '?'));
+      Memory got(is_gpu ? gpu : nullptr, std::string(mine.size(), '?'));
       file.read_at_all(0, got.data(), TypeMap(), 300'000);
       EXPECT_TRUE(same_bytes(got.contents(), mine));
       file.close();
@@ -183,11 +160,11 @@ TEST_F(GpuMemory, SmallExtentsOfAGpuTakeFewCopies) {
   const TypeMap memory = TypeMap::strided(1, 8, 24);
   // Without the gap of the last: a span may not reach beyond the allocation.
   const std::string mine = pattern(24 * count - 16, static_cast<std::uint64_t>(rank()));
-  const auto source = on_gpu(mine);
+  Memory source(gpu, mine);
   File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR,
             small_buffers(Method::independent));
   const long before = MockCuda::get("copies");
-  file.write_at_all(rank() * 8 * count, source->data(), memory, count);
+  file.write_at_all(rank() * 8 * count, source.data(), memory, count);
   EXPECT_LT(MockCuda::get("copies") - before, 50);
   file.close();
   std::string wanted;
@@ -206,23 +183,23 @@ TEST_F(GpuMemory, ACopyThatFailsIsToldToAllRanks) {
   const std::string mine = pattern(900'000, static_cast<std::uint64_t>(rank()));
   for (const Method method : own_methods) {
     File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(method));
-    const auto memory = on_gpu(mine);
+    Memory memory(gpu, mine);
     const std::int64_t at = rank() * 900'000;
     for (const char* const fault : {"fail_copy_call", "fail_copy"}) {
       for (const int nth : {1, 2, 4}) {
         if (last) MockCuda::set(fault, nth);
-        EXPECT_EQ(error_of([&] { file.write_at_all(at, span_of(*memory)); }), EIO) << fault << nth;
+        EXPECT_EQ(error_of([&] { file.write_at_all(at, memory.span()); }), EIO) << fault << nth;
         clear_faults();
-        EXPECT_EQ(file.write_at_all(at, span_of(*memory)), 900'000) << "it goes on";
+        EXPECT_EQ(file.write_at_all(at, memory.span()), 900'000) << "it goes on";
         if (last) MockCuda::set(fault, nth);
-        EXPECT_EQ(error_of([&] { file.read_at_all(at, span_of(*memory)); }), EIO) << fault << nth;
+        EXPECT_EQ(error_of([&] { file.read_at_all(at, memory.span()); }), EIO) << fault << nth;
         clear_faults();
-        EXPECT_EQ(file.read_at_all(at, span_of(*memory)), 900'000);
-        EXPECT_TRUE(same_bytes(memory->contents(), mine));
+        EXPECT_EQ(file.read_at_all(at, memory.span()), 900'000);
+        EXPECT_TRUE(same_bytes(memory.contents(), mine));
       }
     }
     if (last) MockCuda::set("fail_copy_call", 2);
-    const int alone = error_of([&] { file.write_at(at, span_of(*memory)); });
+    const int alone = error_of([&] { file.write_at(at, memory.span()); });
     EXPECT_EQ(alone, last ? EIO : 0) << "nobody else's";
     clear_faults();
     file.close();
@@ -231,12 +208,12 @@ TEST_F(GpuMemory, ACopyThatFailsIsToldToAllRanks) {
 
 TEST_F(GpuMemory, ARankWithoutPinnedMemoryFailsAll) {
   const SharedDirectory directory;
-  const auto memory = on_gpu(std::string(100'000, 'x'));
+  Memory memory(gpu, std::string(100'000, 'x'));
   File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, small_buffers(Method::aggregate));
   if (rank() == ranks() - 1) MockCuda::set("out_of_memory", 1);
-  EXPECT_EQ(error_of([&] { file.write_at_all(rank() * 100'000, span_of(*memory)); }), ENOMEM);
+  EXPECT_EQ(error_of([&] { file.write_at_all(rank() * 100'000, memory.span()); }), ENOMEM);
   clear_faults();
-  EXPECT_EQ(file.write_at_all(rank() * 100'000, span_of(*memory)), 100'000);
+  EXPECT_EQ(file.write_at_all(rank() * 100'000, memory.span()), 100'000);
   file.close();
 }
 
