@@ -109,17 +109,13 @@ std::int64_t Lane::read_whole(storage::SyncFile& file, Contents& contents) {
     keep_in_slab(to, got, contents);
     return 0;
   }
-  contents.memory = std::move(memory);
-  contents.data = to;
-  contents.bytes = got;
+  contents = {std::move(memory), to, got};
   return 0;
 }
 
 void Lane::keep_in_slab(std::byte* data, std::uint64_t bytes, Contents& contents) {
   slab_.used += (bytes + 63) / 64 * 64;
-  contents.memory = slab_.memory;
-  contents.data = data;
-  contents.bytes = bytes;
+  contents = {slab_.memory, data, bytes};
 }
 
 Contents Lane::read_file(const std::string& path) {

@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
-#include <ferry/error.hpp>
 #include <ferry/typemap.hpp>
 
 #include "collective/runs.hpp"
 #include "collective/type_maps.hpp"
+#include "support/error_of.hpp"
 
 namespace ferry::collective {
 namespace {
@@ -87,24 +87,16 @@ TEST(TypeMap, ViewsGrowAndStayWithinTheirPeriod) {
 }
 
 TEST(TypeMap, RefusesWhatMakesNoSense) {
-  const auto refused = [](auto make) {
-    try {
-      make();
-      return 0;
-    } catch (const Error& error) {
-      return error.code().value();
-    }
-  };
   constexpr auto huge = std::numeric_limits<std::int64_t>::max();
   const std::vector<std::int64_t> one{1};
   const std::vector<std::int64_t> two{2};
-  EXPECT_EQ(refused([] { TypeMap::contiguous(-1); }), EINVAL);
-  EXPECT_EQ(refused([] { TypeMap::strided(-1, 1, 1); }), EINVAL);
-  EXPECT_EQ(refused([] { TypeMap::strided(3, 4, -8); }), EINVAL);
-  EXPECT_EQ(refused([&] { TypeMap::strided(4, 1, huge / 2); }), EINVAL);
-  EXPECT_EQ(refused([&] { TypeMap::subarray(one, two, one, 8); }), EINVAL);
-  EXPECT_EQ(refused([&] { TypeMap::subarray({}, {}, {}, 8); }), EINVAL);
-  EXPECT_EQ(refused([&] {
+  EXPECT_EQ(error_of([] { TypeMap::contiguous(-1); }), EINVAL);
+  EXPECT_EQ(error_of([] { TypeMap::strided(-1, 1, 1); }), EINVAL);
+  EXPECT_EQ(error_of([] { TypeMap::strided(3, 4, -8); }), EINVAL);
+  EXPECT_EQ(error_of([&] { TypeMap::strided(4, 1, huge / 2); }), EINVAL);
+  EXPECT_EQ(error_of([&] { TypeMap::subarray(one, two, one, 8); }), EINVAL);
+  EXPECT_EQ(error_of([&] { TypeMap::subarray({}, {}, {}, 8); }), EINVAL);
+  EXPECT_EQ(error_of([&] {
               const std::vector<Extent> extents{{huge - 1, 2}};
               TypeMap::list(extents);
             }),
