@@ -44,9 +44,6 @@ class StagedTransfers : public test::OnMockGpu {
     staged = make_staged_storage(below, gpu, device, options, 1);
     driver = std::make_unique<StorageDriver>(*staged);
   }
-  test::DrivenFile open(const std::string& path, int flags) {
-    return {*driver, driver->must_open(path, flags)};
-  }
   char* at(std::size_t offset) const { return reinterpret_cast<char*>(device.pointer()) + offset; }
   // The bytes behind such an address.
   char* bytes_at(std::size_t offset) const { return at(offset) + MockCuda::get("kernel_offset"); }
@@ -87,6 +84,7 @@ TEST_F(StagedTransfers, ReadsAFileIntoTheDevice) {
   EXPECT_EQ(device_text(500'000, 50'000), text.substr(250'000));
   EXPECT_EQ(driver->pread(file, at(0), 10, 300'000), 0);
   EXPECT_EQ(driver->pread(file, at(0), 0, 0), 0);
+  driver->close(file);
 }
 
 TEST_F(StagedTransfers, WritesFromTheDevice) {
@@ -131,13 +129,14 @@ TEST_F(StagedTransfers, AppendsInOrder) {
 
 TEST_F(StagedTransfers, ReportsWhatTheStorageRefuses) {
   make(*posix);
-  auto full = open("/dev/full", O_WRONLY);
+  storage::File* full = driver->must_open("/dev/full", O_WRONLY);
   EXPECT_EQ(driver->pwrite(full, at(0), 1'000'000, 0), -ENOSPC);
   driver->close(full);
   test::write_file(path, "text");
   storage::File* file = driver->must_open(path, O_RDONLY);
   EXPECT_EQ(driver->pwrite(file, at(0), 100'000, 0), -EBADF);
   EXPECT_EQ(driver->pread(file, at(0), 4, 0), 4);  // nothing is left behind
+  driver->close(file);
 }
 
 TEST_F(StagedTransfers, ACopyThatFailsCutsTheTransfer) {
@@ -154,15 +153,19 @@ TEST_F(StagedTransfers, ACopyThatFailsCutsTheTransfer) {
   EXPECT_EQ(driver->pwrite(file, at(0), 100, 0), -EIO);
   EXPECT_EQ(driver->pread(file, at(0), 100, 0), 100);
   EXPECT_EQ(device_text(0, 100), text.substr(0, 100));
+  driver->close(file);
 }
 
 TEST_F(StagedTransfers, CancelsWhatIsUnderWayAndWhatIsNot) {
   fake.can_cancel = true;
   make(fake);
-  const auto file = open("file", O_RDONLY);
+  storage::File* file = driver->must_open("file", O_RDONLY);
   fake.hold();
-  test::DrivenTransfer operation(Kind::read, file, at(0), 4 << 20);  // far more than the slabs
-  driver->start(operation);
+  Operation operation{.kind = Kind::read, .file = file};
+  iovec one{at(0), 4 << 20};  // far more than there are slabs
+  operation.vectors = {&one, 1};
+  driver->queue().submit(operation);
+  driver->queue().flush();
   EXPECT_EQ(fake.counts.held.load(), 2);  // the large slabs
   EXPECT_EQ(driver->queue().reap(), nullptr);
   driver->queue().cancel(operation);
@@ -171,22 +174,29 @@ TEST_F(StagedTransfers, CancelsWhatIsUnderWayAndWhatIsNot) {
   fake.release();
   EXPECT_EQ(driver->pread(file, at(0), 100, 0), 100);
   EXPECT_EQ(device_text(0, 100), std::string(100, test::FakeStorage::fill));
+  driver->close(file);
 }
 
 TEST_F(StagedTransfers, SmallOnesDoNotWaitBehindALargeOne) {
   make(fake);
-  const auto file = open("file", O_RDONLY);
+  storage::File* file = driver->must_open("file", O_RDONLY);
   fake.hold();
-  test::DrivenTransfer large(Kind::read, file, at(0), 1 << 20);
-  test::DrivenTransfer small(Kind::read, file, at(1 << 20), 100);
-  driver->queue().submit(large);
-  driver->start(small);
+  Operation operations[2];
+  iovec memory[2] = {{at(0), 1 << 20}, {at(1 << 20), 100}};
+  for (int i = 0; i < 2; ++i) {
+    operations[i].kind = Kind::read;
+    operations[i].file = file;
+    operations[i].vectors = {&memory[i], 1};
+    driver->queue().submit(operations[i]);
+  }
+  driver->queue().flush();
   EXPECT_EQ(fake.counts.held.load(), 3);  // two large parts and the small one
   fake.release();
   driver->next();
   driver->next();
-  EXPECT_EQ(large.result, 1 << 20);
-  EXPECT_EQ(small.result, 100);
+  EXPECT_EQ(operations[0].result, 1 << 20);
+  EXPECT_EQ(operations[1].result, 100);
+  driver->close(file);
 }
 
 // No bell rings for a GPU's request, so a thread that waits for hours would never see it.
