@@ -13,8 +13,7 @@
 #include <poll.h>
 #include <sys/time.h>  // which nfsc/libnfs.h lacks
 
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
+#include "micro/benchmark.hpp"
 
 namespace {
 

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
+#include "micro/benchmark.hpp"
 #include "micro/memory.hpp"
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
 
 namespace {
 

@@ -18,7 +18,7 @@
 #include <ferry/bulk.hpp>
 #include <ferry/cuda.hpp>
 
-#include "pairs.hpp"
+#include "benchmark.hpp"
 
 namespace {
 

@@ -1,14 +1,16 @@
-// A file by the calls of a device thread, which is closed at the end.
+// A file by the calls of a device thread, and by the kernel's; each is closed at the end.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <ferry/ferry.hpp>
 
-#include "micro/pairs.hpp"
+#include "micro/benchmark.hpp"
 
 namespace ferry::benchmarks {
 
@@ -34,6 +36,28 @@ struct DeviceFile {
   }
 
   Files& files;
+  const int number;
+};
+
+struct KernelFile {
+  explicit KernelFile(const std::string& path, int flags = O_RDONLY)
+      : number(opened(::open(path.c_str(), flags), path)) {}
+  ~KernelFile() { ::close(number); }
+  KernelFile(const KernelFile&) = delete;
+  KernelFile& operator=(const KernelFile&) = delete;
+
+  void read(void* to, std::uint64_t bytes, std::uint64_t at) const {
+    check(::pread(number, to, bytes, static_cast<off_t>(at)), bytes);
+  }
+  void write(const void* from, std::uint64_t bytes, std::uint64_t at) const {
+    check(::pwrite(number, from, bytes, static_cast<off_t>(at)), bytes);
+  }
+  std::uint64_t size_bytes() const {
+    struct stat status {};
+    check(::fstat(number, &status), 0);
+    return static_cast<std::uint64_t>(status.st_size);
+  }
+
   const int number;
 };
 

@@ -1,16 +1,11 @@
 // Reads a file in place, page by page: through views that hold a cached page, compared with the
 // same pages mapped by the kernel. Both sum every word.
 #include <cstring>
-#include <string>
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "micro/device_file.hpp"
 #include "micro/memory.hpp"
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
 
 namespace {
 
@@ -34,9 +29,8 @@ std::uint64_t sum_of(const unsigned char* data, std::uint64_t bytes) {
 class Mapping {
  public:
   explicit Mapping(const std::string& path) {
-    const int file = opened(::open(path.c_str(), O_RDONLY), path);
-    base_ = mmap(nullptr, file_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, file, 0);
-    ::close(file);
+    const KernelFile file(path);
+    base_ = mmap(nullptr, file_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, file.number, 0);
     if (base_ == MAP_FAILED) fail("cannot map " + path);
   }
   ~Mapping() { munmap(base_, file_bytes); }
@@ -93,14 +87,11 @@ void held_views(const BenchmarkOptions& options) {
   Runtime(runtime_options).run([&](DeviceThread& self) {
     Sums sums(self, options.path);
     volatile std::uint64_t result = 0;
-    const auto mapped = [&] {
-      return nanoseconds_each(1, [&](long) { result = sums.through_mapping(); });
-    };
-    measure_pairs("pinned page view: mmap / hold", "ns", mapped, [&] {
-      return nanoseconds_each(1, [&](long) { result = sums.through_views(); });
-    });
+    const auto mapped = [&] { return nanoseconds_of([&] { result = sums.through_mapping(); }); };
+    measure_pairs("pinned page view: mmap / hold", "ns", mapped,
+                  [&] { return nanoseconds_of([&] { result = sums.through_views(); }); });
     measure_pairs("pinned page view: mmap / bare memory", "ns", mapped,
-                  [&] { return nanoseconds_each(1, [&](long) { result = sums.bare(); }); });
+                  [&] { return nanoseconds_of([&] { result = sums.bare(); }); });
   });
 }
 

@@ -2,16 +2,9 @@
 // memory, and with the minimal work: a pread executed by another core, with one word between the
 // two.
 #include <atomic>
-#include <thread>
-#include <vector>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "base/cpus.hpp"
 #include "micro/device_file.hpp"
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
 
 namespace {
 
@@ -28,19 +21,13 @@ constexpr int depth = 16;
 class HotReads {
  public:
   HotReads(DeviceThread& self, const std::string& path, char* memory)
-      : memory_(memory),
-        file_(self.files, path),
-        plain_(opened(::open(path.c_str(), O_RDONLY), path)) {
+      : memory_(memory), file_(self.files, path), plain_(path) {
     plain(large_bytes, large_calls);  // brings the file into the kernel's page cache
   }
-  ~HotReads() { ::close(plain_); }
-  HotReads(const HotReads&) = delete;
-  HotReads& operator=(const HotReads&) = delete;
 
   double plain(std::uint64_t bytes, long calls) {
-    return nanoseconds_each(calls, [&](long i) {
-      check(::pread(plain_, target(i, bytes), bytes, at(i, bytes)), bytes);
-    });
+    return nanoseconds_each(calls,
+                            [&](long i) { plain_.read(target(i, bytes), bytes, place(i, bytes)); });
   }
   double one_by_one(std::uint64_t bytes, long calls) {
     return nanoseconds_each(calls,
@@ -56,7 +43,7 @@ class HotReads {
       run_this_thread_on(server_cpus);
       for (long i = done; i != leave; i = word.load(std::memory_order_acquire)) {
         if (i == done) continue;
-        check(::pread(plain_, target(i, bytes), bytes, at(i, bytes)), bytes);
+        plain_.read(target(i, bytes), bytes, place(i, bytes));
         word.store(done, std::memory_order_release);
       }
     });
@@ -77,7 +64,8 @@ class HotReads {
     const double each = nanoseconds_each(calls, [&](long i) {
       device::Pending& next = pending[i % depth];
       if (i >= depth) check(file_.files.wait(next), bytes);
-      next = file_.files.pread_async(file_.number, target(i, bytes), bytes, at(i, bytes));
+      next = file_.files.pread_async(file_.number, target(i, bytes), bytes,
+                                     static_cast<std::int64_t>(place(i, bytes)));
     });
     for (device::Pending& last : pending)
       check(file_.files.wait(last), bytes);
@@ -88,16 +76,13 @@ class HotReads {
   static std::uint64_t place(long i, std::uint64_t bytes) {
     return static_cast<std::uint64_t>(i) * bytes % file_bytes;
   }
-  static std::int64_t at(long i, std::uint64_t bytes) {
-    return static_cast<std::int64_t>(place(i, bytes));
-  }
   char* target(long i, std::uint64_t bytes) const {
     return memory_ + static_cast<std::uint64_t>(i % depth) * bytes;
   }
 
   char* memory_;
   DeviceFile file_;
-  int plain_;
+  KernelFile plain_;
 };
 
 void hot_reads(const BenchmarkOptions& options) {

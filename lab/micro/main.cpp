@@ -1,5 +1,5 @@
 // ferry-micro: measurements with a bare opponent in the same process. `ferry-micro --help` lists
-// them. Each measure is one line of JSON (pairs.hpp).
+// them. Each measure is one line of JSON (benchmark.hpp).
 #include <algorithm>
 #include <exception>
 #include <iostream>
@@ -10,8 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
+#include "micro/benchmark.hpp"
 
 namespace {
 

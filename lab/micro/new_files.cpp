@@ -1,6 +1,7 @@
 // First writes of files, compared with tmpfs; and durable writes, compared with plain calls, with
 // the bytes that reach the storage per byte written.
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -9,15 +10,13 @@
 #include <unistd.h>
 
 #include "micro/device_file.hpp"
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
 
 namespace {
 
 using namespace ferry;
 using namespace ferry::benchmarks;
 
-constexpr int rounds = 20;
+constexpr std::uint64_t rounds = 20;
 constexpr std::uint64_t new_bytes = 64ULL << 20;
 constexpr std::uint64_t sync_bytes = 16ULL << 20;
 constexpr std::uint64_t sync_call_bytes = 64 << 10;
@@ -105,11 +104,9 @@ void measure_bytes(const Runtime& runtime, const Cached& cached, const std::stri
   check(cached.pwrite(file, from, 1, static_cast<std::int64_t>(sync_bytes * 2 - 1)), 1);
   check(cached.fsync(file), 0);
   std::vector<std::uint64_t> slots(sync_bytes * 2 / slot_bytes - 1);
-  for (std::uint64_t i = 0; i < slots.size(); ++i)
-    slots[i] = i;
+  std::iota(slots.begin(), slots.end(), 0);
   std::mt19937_64 random(1);
-  std::vector<double> samples;
-  for (int round = 0; round < rounds; ++round) {
+  measure_figure(name, "bytes", rounds, [&] {
     std::shuffle(slots.begin(), slots.end(), random);
     const std::uint64_t before = runtime.statistics().bytes_written;
     std::uint64_t dirtied = 0;
@@ -121,11 +118,10 @@ void measure_bytes(const Runtime& runtime, const Cached& cached, const std::stri
       dirtied += bytes;
     }
     check(cached.fsync(file), 0);
-    samples.push_back(static_cast<double>(runtime.statistics().bytes_written - before) /
-                      static_cast<double>(dirtied));
-  }
+    return static_cast<double>(runtime.statistics().bytes_written - before) /
+           static_cast<double>(dirtied);
+  });
   check(cached.close(file), 0);
-  report_figure(name, "bytes", samples);
 }
 
 void new_files(const BenchmarkOptions& options) {

@@ -12,8 +12,6 @@
 
 #include "micro/device_file.hpp"
 #include "micro/memory.hpp"
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
 
 namespace {
 
@@ -37,36 +35,18 @@ struct Work {
 class Ways {
  public:
   Ways(DeviceThread& self, const std::string& path, char* memory)
-      : memory_(memory),
-        file_(self.files, path, O_RDWR),
-        plain_(opened(::open(path.c_str(), O_RDWR), path)) {
+      : memory_(memory), file_(self.files, path, O_RDWR), plain_(path, O_RDWR) {
     use(device::Placement::compute);
     file_.read_through(memory_, largest_bytes, file_bytes);
     for (std::uint64_t at = 0; at < file_bytes; at += largest_bytes)
-      check(::pread(plain_, memory_, largest_bytes, static_cast<off_t>(at)), largest_bytes);
+      plain_.read(memory_, largest_bytes, at);
   }
-  ~Ways() { ::close(plain_); }
-  Ways(const Ways&) = delete;
-  Ways& operator=(const Ways&) = delete;
 
   void use(device::Placement placement) { file_.files.use(placement); }
 
   // These give ns per call.
-  double by_device(const Work& work) {
-    if (work.writes)
-      return each(work, [&](std::uint64_t at) { file_.write(memory_, work.bytes, at); });
-    return each(work, [&](std::uint64_t at) { file_.read(memory_, work.bytes, at); });
-  }
-  double by_kernel(const Work& work) {
-    if (work.writes) {
-      return each(work, [&](std::uint64_t at) {
-        check(::pwrite(plain_, memory_, work.bytes, static_cast<off_t>(at)), work.bytes);
-      });
-    }
-    return each(work, [&](std::uint64_t at) {
-      check(::pread(plain_, memory_, work.bytes, static_cast<off_t>(at)), work.bytes);
-    });
-  }
+  double by_device(const Work& work) { return by_calls(file_, work); }
+  double by_kernel(const Work& work) { return by_calls(plain_, work); }
   double by_copy(const Work& work, const HugeMemory& bare, Copy copy = library_copy) {
     if (work.writes)
       return each(work, [&](std::uint64_t at) { copy(bare.data() + at, memory_, work.bytes); });
@@ -84,6 +64,12 @@ class Ways {
   }
 
  private:
+  template <class File>
+  double by_calls(const File& file, const Work& work) {
+    if (work.writes)
+      return each(work, [&](std::uint64_t at) { file.write(memory_, work.bytes, at); });
+    return each(work, [&](std::uint64_t at) { file.read(memory_, work.bytes, at); });
+  }
   // At random places, new ones for every block, or one after the other.
   template <class Call>
   double each(const Work& work, Call call) {
@@ -96,7 +82,7 @@ class Ways {
 
   char* memory_;
   DeviceFile file_;
-  int plain_;
+  KernelFile plain_;
   std::mt19937_64 random_{1};
   std::uint64_t next_ = 0;
   std::vector<std::uint64_t> places_;

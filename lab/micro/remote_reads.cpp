@@ -2,8 +2,6 @@
 // `host`, which always asks the storage. In a file that stays open, and in one reopened before each
 // block of reads, where the cache must revalidate its pages.
 #include "micro/device_file.hpp"
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
 
 namespace {
 
@@ -31,11 +29,9 @@ void remote_reads(const BenchmarkOptions& options) {
       return nanoseconds_each(calls, [&](long i) { file.read(memory, read_bytes, place(i)); });
     };
     const auto opened_by = [&](device::Placement placement) {
-      return nanoseconds_each(1,
-                              [&](long) {
-                                by(DeviceFile(self.files, options.path), placement, reopened_calls);
-                              }) /
-             static_cast<double>(reopened_calls);
+      const double all = nanoseconds_of(
+          [&] { by(DeviceFile(self.files, options.path), placement, reopened_calls); });
+      return all / static_cast<double>(reopened_calls);
     };
     {
       const DeviceFile file(self.files, options.path);

@@ -13,15 +13,13 @@
 
 #include "base/cpus.hpp"
 #include "base/futex.hpp"
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
+#include "micro/benchmark.hpp"
 
 namespace {
 
 using namespace ferry;
 using namespace ferry::benchmarks;
 
-constexpr int rate_count = 20;
 constexpr long line_trips = 100'000;
 constexpr long system_call_trips = 2'000;
 
@@ -131,14 +129,11 @@ void two_cpus() {
         [&] { return futex_ping_pong(peer, system_call_trips); }, ping);
     measure_pairs(
         "eventfd ping-pong / round trip", "ns", [&] { return eventfd_ping_pong(peer); }, ping);
-    std::vector<double> rates;
-    for (int i = 0; i < rate_count; ++i) {
+    measure_figure("requests per second per server thread, batches of 16", "1/s", 20, [&] {
       constexpr long batches = 5'000;
       constexpr int depth = 16;
-      const double each = nanoseconds_each(batches, [&](long) { files.ping_batch(depth); });
-      rates.push_back(depth * 1e9 / each);
-    }
-    report_figure("requests per second per server thread, batches of 16", "1/s", rates);
+      return depth * 1e9 / nanoseconds_each(batches, [&](long) { files.ping_batch(depth); });
+    });
   });
 }
 
@@ -158,21 +153,17 @@ void one_cpu() {
 
 void idle_server() {
   Runtime runtime;
-  std::vector<double> percent;
-  for (int i = 0; i < 5; ++i) {
+  measure_figure("idle server", "% of a core", 5, [&] {
     const std::uint64_t before = runtime.statistics().server_cpu_ns;
     std::this_thread::sleep_for(std::chrono::seconds(1));
-    percent.push_back(static_cast<double>(runtime.statistics().server_cpu_ns - before) / 1e7);
-  }
-  report_figure("idle server", "% of a core", percent);
+    return static_cast<double>(runtime.statistics().server_cpu_ns - before) / 1e7;
+  });
   runtime.run([&](DeviceThread& self) {
     if (self.index != 0) return;
-    std::vector<double> first_us;
-    for (int i = 0; i < 50; ++i) {
+    measure_figure("first request after idling", "us", 50, [&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      first_us.push_back(nanoseconds_each(1, [&](long) { self.files.ping(); }) / 1000);
-    }
-    report_figure("first request after idling", "us", first_us);
+      return nanoseconds_of([&] { self.files.ping(); }) / 1000;
+    });
   });
 }
 

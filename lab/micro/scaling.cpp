@@ -7,8 +7,6 @@
 
 #include "micro/device_file.hpp"
 #include "micro/memory.hpp"
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
 
 namespace {
 

@@ -5,8 +5,7 @@
 
 #include <fcntl.h>
 
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
+#include "micro/benchmark.hpp"
 #include "storage/router.hpp"
 #include "storage/sync_file.hpp"
 

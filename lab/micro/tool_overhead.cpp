@@ -10,8 +10,6 @@
 #include "harness/programs.hpp"
 #include "harness/usage.hpp"
 #include "micro/device_file.hpp"
-#include "micro/pairs.hpp"
-#include "micro/subcommand.hpp"
 
 namespace {
 
@@ -72,7 +70,7 @@ double bare(bench::MeasuredOperation operation, int fd, unsigned char* buffer) {
 void measure(DeviceThread& self, const std::string& path, bench::MeasuredOperation operation,
              unsigned char* buffer) {
   const bench::Cell cell = cell_of(path, operation);
-  const int fd = opened(::open(path.c_str(), O_RDWR), path);
+  const KernelFile plain(path, O_RDWR);
   bench::Accesses nothing;
   nothing.push_back(std::make_unique<NoFile>(path));
   bench::Accesses file;
@@ -80,7 +78,7 @@ void measure(DeviceThread& self, const std::string& path, bench::MeasuredOperati
   file.front()->open(O_RDWR);
   const bool reads = operation == bench::MeasuredOperation::read;
   const std::string name = std::string("4 KiB hot ") + (reads ? "read: " : "write: ");
-  const Block call = [&] { return bare(operation, fd, buffer); };
+  const Block call = [&] { return bare(operation, plain.number, buffer); };
   measure_pairs(
       name + "ferry-bench without the call / bare call", "ns",
       [&] { return through_tool(cell, nothing, buffer); }, call);
@@ -88,7 +86,6 @@ void measure(DeviceThread& self, const std::string& path, bench::MeasuredOperati
       name + "ferry-bench / bare call", "ns", [&] { return through_tool(cell, file, buffer); },
       call);
   file.front()->close();
-  ::close(fd);
 }
 
 void tool_overhead(const BenchmarkOptions& options) {

@@ -1,7 +1,8 @@
-// Measures two things in turn, A B B A A B B A ..., so that drift affects both alike. Each measure
-// is one line of JSON.
+// What the benchmarks share: measures of two things in turn, A B B A A B B A ..., so that drift
+// affects both alike, each of them one line of JSON; and the subcommands of ferry-micro.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -65,6 +66,11 @@ double nanoseconds_each(long count, Work work) {
   const std::chrono::duration<double, std::nano> elapsed = Clock::now() - begin;
   return elapsed.count() / static_cast<double>(count);
 }
+// Of a single one.
+template <class Work>
+double nanoseconds_of(Work work) {
+  return nanoseconds_each(1, [&](long) { work(); });
+}
 
 inline void print(const nlohmann::json& line) {
   std::cout << line.dump() << std::endl;
@@ -82,18 +88,12 @@ inline void measure_pairs(const std::string& name, const std::string& unit, cons
   baseline();
   nlohmann::json line{{"measure", name}, {"unit", unit}};
   for (int i = 0; i < pair_count; i += 2) {
-    const double a1 = ours();
-    const double b1 = baseline();
-    const double b2 = baseline();
-    const double a2 = ours();
-    line["pairs"].push_back({{"ours", a1}, {"baseline", b1}});
-    line["pairs"].push_back({{"ours", a2}, {"baseline", b2}});
-  }
-  for (std::size_t i = 0; i < line["pairs"].size(); ++i) {
-    const double first = baseline();
+    line["pairs"].push_back({{"ours", ours()}, {"baseline", baseline()}});  // in this order
     const double second = baseline();
-    line["same"].push_back({{"ours", first}, {"baseline", second}});
+    line["pairs"].push_back({{"ours", ours()}, {"baseline", second}});
   }
+  for (std::size_t i = 0; i < line["pairs"].size(); ++i)
+    line["same"].push_back({{"ours", baseline()}, {"baseline", baseline()}});
   print(line);
 }
 
@@ -102,5 +102,48 @@ inline void report_figure(const std::string& name, const std::string& unit,
                           const std::vector<double>& samples) {
   if (is_wanted(name)) print({{"measure", name}, {"unit", unit}, {"samples", samples}});
 }
+// The same, of `count` samples that `block` gives.
+inline void measure_figure(const std::string& name, const std::string& unit, std::uint64_t count,
+                           const Block& block) {
+  if (!is_wanted(name)) return;
+  std::vector<double> samples(count);
+  std::generate(samples.begin(), samples.end(), block);
+  report_figure(name, unit, samples);
+}
+
+// What the command line gave. A subcommand's usage names what it takes.
+struct BenchmarkOptions {
+  std::string path;   // the first argument in capital letters: FILE, FOLDER, URI
+  std::string other;  // the second
+  std::string kind;   // one of several words: read|write
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::uint64_t depth = 0;
+  std::uint64_t repeats = 0;
+  std::uint64_t threads = 0;
+  double seconds = 0;
+};
+
+// Each is registered by the file that has it, so the program has those that were compiled.
+struct Subcommand {
+  using Run = void (*)(const BenchmarkOptions& options);
+
+  Subcommand(const char* its_name, const char* its_usage, const char* its_help, Run its_run)
+      : name(its_name), usage(its_usage), help(its_help), run(its_run) {
+    all().push_back(this);
+  }
+  Subcommand(const Subcommand&) = delete;
+  Subcommand& operator=(const Subcommand&) = delete;
+
+  static std::vector<const Subcommand*>& all() {
+    static std::vector<const Subcommand*> registered;
+    return registered;
+  }
+
+  const char* name;
+  const char* usage;  // "FILE read|write --bytes --depth"
+  const char* help;
+  Run run;
+};
 
 }  // namespace ferry::benchmarks
