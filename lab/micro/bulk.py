@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy
 from bulk_models import Measure, dropped, models, peaks_mib, peer
-from common import MIB, Block, Json, Results, fio, in_turn, make_file, micro, parser, seconds
+from common import MIB, Block, Json, Results, fio, in_turn, make_file, micro, parser, seconds, timed
 
 import ferry
 from ferry_lab.stats import judge
@@ -73,25 +73,19 @@ def hot_reads(folder: Path, size: int) -> Iterator[Measure]:
     def copy(bound: tuple[int, int]) -> None:
         numpy.copyto(target[bound[0] : bound[1]], source[bound[0] : bound[1]])
 
-    def ours() -> float:
-        return seconds(lambda: file.read_at(target, 0))
+    def read(bound: tuple[int, int]) -> None:
+        assert os.preadv(plain.fileno(), [target[bound[0] : bound[1]]], bound[0]) == bound[1] - bound[0]
 
-    def bare() -> None:
-        # What the kernel's copies alone take: one system call for each thread.
-        def read(bound: tuple[int, int]) -> None:
-            assert os.preadv(plain.fileno(), [target[bound[0] : bound[1]]], bound[0]) == bound[1] - bound[0]
-
-        list(pool.map(read, bounds))
-
+    ours = timed(lambda: file.read_at(target, 0))
+    # What the kernel's copies alone take: one system call for each thread.
+    bare = timed(lambda: list(pool.map(read, bounds)))
+    memcpy = timed(lambda: list(pool.map(copy, bounds)))
     ours()
     assert numpy.array_equal(target, source)
-    yield Measure("hot: bare preads by threads / ferry", ours, lambda: seconds(bare), 0.95)
-    yield Measure(
-        "hot: memcpy by threads / bare preads by threads", lambda: seconds(bare),
-        lambda: seconds(lambda: list(pool.map(copy, bounds))), None,
-    )  # fmt: skip
-    yield Measure("hot: readinto / ferry", ours, lambda: seconds(readinto), 0.95)
-    yield Measure("hot: memcpy by threads / ferry", ours, lambda: seconds(lambda: list(pool.map(copy, bounds))), 0.95)
+    yield Measure("hot: bare preads by threads / ferry", ours, bare, 0.95)
+    yield Measure("hot: memcpy by threads / bare preads by threads", bare, memcpy, None)
+    yield Measure("hot: readinto / ferry", ours, timed(readinto), 0.95)
+    yield Measure("hot: memcpy by threads / ferry", ours, memcpy, 0.95)
     yield from kvikio_reads(path, target, ours)
     yield from bare_copies(path)
 
@@ -230,7 +224,7 @@ def small_files(folder: Path, _: int) -> Iterator[Measure]:
         with open(name, "rb") as file:
             return file.read()
 
-    def loop() -> None:
+    def read_each() -> None:
         for name in names:
             read(name)
 
@@ -241,22 +235,13 @@ def small_files(folder: Path, _: int) -> Iterator[Measure]:
 
     assert [bytes(c) for c in ferry.read_files(names)] == [read(name) for name in names]
     pool = concurrent.futures.ThreadPoolExecutor(16)
-
-    def ours() -> float:
-        return seconds(lambda: ferry.read_files(names))
-
-    yield Measure("10,000 files: loop of open/read / ferry", ours, lambda: seconds(loop), 5.0)
+    ours, loop = timed(lambda: ferry.read_files(names)), timed(read_each)
+    yield Measure("10,000 files: loop of open/read / ferry", ours, loop, 5.0)
     # Like ours: the loop above lets each file go before it reads the next, into the same memory.
-    yield Measure(
-        "10,000 files: loop that keeps the contents / ferry",
-        ours,
-        lambda: seconds(lambda: list(map(read, names))),
-        None,
-    )
-    yield Measure(
-        "10,000 files: pool of 16 threads / ferry", ours, lambda: seconds(lambda: list(pool.map(read, names))), 1.0
-    )
-    yield Measure("10,000 files: loop of open/read / bare system calls", bare, lambda: seconds(loop), None)
+    keeping = timed(lambda: list(map(read, names)))
+    yield Measure("10,000 files: loop that keeps the contents / ferry", ours, keeping, None)
+    yield Measure("10,000 files: pool of 16 threads / ferry", ours, timed(lambda: list(pool.map(read, names))), 1.0)
+    yield Measure("10,000 files: loop of open/read / bare system calls", bare, loop, None)
 
 
 def random_reads(folder: Path, _: int) -> Iterator[Measure]:
@@ -273,11 +258,9 @@ def random_reads(folder: Path, _: int) -> Iterator[Measure]:
         for target, offset in zip(targets, offsets, strict=True):
             os.preadv(descriptor, [target], offset)
 
-    def ours() -> float:
-        return seconds(lambda: ferry.read_batch(parts))
-
+    ours = timed(lambda: ferry.read_batch(parts))
     yield Measure("10,000 random 4 KiB: 2 us each / ferry", ours, lambda: 10_000 * 2e-6, 1.0)
-    yield Measure("10,000 random 4 KiB: loop of os.preadv / ferry", ours, lambda: seconds(plain), None)
+    yield Measure("10,000 random 4 KiB: loop of os.preadv / ferry", ours, timed(plain), None)
 
 
 GROUPS = {

@@ -117,6 +117,11 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
+def timed(work: Callable[[], Any]) -> Block:
+    """Returns what measures ``work``."""
+    return lambda: seconds(work)
+
+
 def in_turn(ways: Mapping[str, Block], pairs: int, before: Callable[[], None] | None = None) -> dict[str, list[float]]:
     """Measures ways in the order A B C C B A and so on, each after ``before``."""
     samples: dict[str, list[float]] = {name: [] for name in ways}

@@ -26,21 +26,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from common import (
-    AGAIN,
-    BUILD,
-    MIB,
-    ROOT,
-    Results,
-    drop,
-    figure,
-    in_turn,
-    median,
-    micro,
-    output,
-    parser,
-    seconds,
-)  # fmt: skip
+from common import AGAIN, BUILD, MIB, ROOT, Results, drop, figure, in_turn, median, micro, output, parser, seconds
 
 from ferry_lab.stats import judge
 
@@ -240,9 +226,7 @@ def nfs_copies(options: argparse.Namespace) -> None:
                 "ferry cp": lambda kind=kind: copy(kind),
             }
             label = "in memory" if options.memory else "on the disk" if kind == "write" else "on the disk, cold"
-            compare(
-                f"nfs {kind}, {label}", ways, "nfs-cp", COPY_TARGET, options, lambda kind=kind: prepare(kind)
-            )  # fmt: skip
+            compare(f"nfs {kind}, {label}", ways, "nfs-cp", COPY_TARGET, options, lambda kind=kind: prepare(kind))
         file.unlink(missing_ok=True)
 
 
