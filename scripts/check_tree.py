@@ -117,11 +117,7 @@ class Tree:
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             cwd=root, check=True, capture_output=True, text=True,
         ).stdout.split("\0")  # fmt: skip
-        tree = cls(root, set())
-        for name in filter(None, listed):
-            if (root / name).is_file():
-                tree.files.add(name)
-        return tree
+        return cls(root, {name for name in listed if (root / name).is_file()})
 
     def find(self, name: str) -> str | None:
         """The file that a path names."""

@@ -77,11 +77,9 @@ setup_lists() {
 
 # SET: its Python requirements file. That of `test` includes those of `run`.
 setup_requirements() {
-  if [[ $1 == run ]]; then
-    printf '%s\n' "$setup_root/python/requirements.txt"
-  else
-    printf '%s\n' "$setup_root/python/requirements-test.txt"
-  fi
+  local name=requirements-test
+  [[ $1 != run ]] || name=requirements
+  printf '%s\n' "$setup_root/python/$name.txt"
 }
 
 # FILE...: the words in list files, without comments, one per line.
@@ -131,12 +129,17 @@ setup_base_python() {
   return 1
 }
 
-# COMPILER: whether the interpreter's headers are installed, for the extension module.
+# HEADER [OPTION...]: whether the compiler finds it.
+setup_finds() {
+  "${CXX:-g++}" -x c++ -std=c++20 "${@:2}" -E -include "$1" /dev/null >/dev/null 2>&1
+}
+
+# Whether the interpreter's headers are installed, for the extension module.
 setup_python_headers() {
   local python include
   python=$(setup_base_python) || return 1
   include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
-  "$1" -x c++ -std=c++20 -I "$include" -E -include Python.h /dev/null >/dev/null 2>&1
+  setup_finds Python.h -I "$include"
 }
 
 # SET: the tools missing on a machine without Debian's packages, one per line.
@@ -151,13 +154,10 @@ setup_missing_tools() {
   setup_base_python >/dev/null || printf '%s\n' "python3 3.11 or newer with its venv module"
   pkg-config --exists 'liburing >= 2.3' 2>/dev/null ||
     printf '%s\n' "liburing 2.3 or newer with its headers, and pkg-config"
-  "$compiler" -x c++ -std=c++20 -E -include nlohmann/json.hpp /dev/null >/dev/null 2>&1 ||
-    printf '%s\n' "the headers of nlohmann-json"
-  "$compiler" -x c++ -std=c++20 -E -include toml++/toml.h /dev/null >/dev/null 2>&1 ||
-    printf '%s\n' "the headers of toml++"
-  "$compiler" -x c++ -std=c++20 -E -include xxhash.h /dev/null >/dev/null 2>&1 ||
-    printf '%s\n' "the headers of xxHash"
-  setup_python_headers "$compiler" || printf '%s\n' "the headers of that python3 (Python.h)"
+  setup_finds nlohmann/json.hpp || printf '%s\n' "the headers of nlohmann-json"
+  setup_finds toml++/toml.h || printf '%s\n' "the headers of toml++"
+  setup_finds xxhash.h || printf '%s\n' "the headers of xxHash"
+  setup_python_headers || printf '%s\n' "the headers of that python3 (Python.h)"
   [[ $1 != run ]] || return 0
   pkg-config --exists gtest 2>/dev/null || printf '%s\n' "googletest"
   tools=(chromedriver chromium clang-format clang-tidy fio gcc git mpicxx mpiexec spin)
@@ -168,9 +168,7 @@ setup_missing_tools() {
 
 # SET: identifies what the Python environment must have been made for.
 setup_python_key() {
-  local -a files
-  mapfile -t files < <(setup_requirements "$1")
-  { cat "${files[@]}" && readlink -f "$setup_python"; } 2>/dev/null | sha256sum
+  { cat "$(setup_requirements "$1")" && readlink -f "$setup_python"; } 2>/dev/null | sha256sum
 }
 
 # SET
@@ -226,8 +224,6 @@ setup_packages() {
 setup_announce() {
   local set=$1 python=$2 build=$3 size=270
   shift 3
-  local -a files
-  mapfile -t files < <(setup_requirements "$set")
   setup_say "First-time set-up. It will"
   if (($#)); then
     setup_steps=$((setup_steps + 1))
@@ -239,7 +235,7 @@ setup_announce() {
     setup_steps=$((setup_steps + 1))
     if [[ $set == run ]]; then size=220; fi
     setup_say "  make a private Python environment in $setup_venv (about $size MB), with:"
-    setup_say "    $(setup_words "${files[@]}" | tr '\n' ' ')"
+    setup_say "    $(setup_words "$(setup_requirements "$set")" | tr '\n' ' ')"
   fi
   if [[ -n $build && ! -e $setup_root/build/$build/build.ninja ]]; then
     setup_steps=$((setup_steps + 1))
@@ -386,10 +382,7 @@ setup_apt_progress() {
 
 # SET
 setup_make_python() {
-  local set=$1 file
-  local -a files arguments=()
-  mapfile -t files < <(setup_requirements "$set")
-  for file in "${files[@]}"; do arguments+=(-r "$file"); done
+  local set=$1
   setup_headline "Python environment"
   if ! setup_venv_usable; then setup_make_venv; fi
 
@@ -397,7 +390,7 @@ setup_make_python() {
   # Settings that redirect packages would leave the environment empty.
   env -u PIP_USER -u PIP_TARGET -u PIP_PREFIX -u PYTHONPATH -u PYTHONHOME \
     "$setup_python" -m pip install --quiet --disable-pip-version-check --no-input \
-    "${arguments[@]}" </dev/null >>"$setup_log" 2>&1 ||
+    -r "$(setup_requirements "$set")" </dev/null >>"$setup_log" 2>&1 ||
     setup_fail "pip could not install the Python packages: mend what it says above"
   setup_python_key run >"$setup_venv/run.stamp"
   setup_python_key "$set" >"$setup_venv/$set.stamp"

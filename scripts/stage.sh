@@ -265,8 +265,7 @@ test_on_nfs() {
   if [[ -x build/release/ferry-checkpoint ]]; then
     FERRY_PROFILE='' tests/examples/checkpoint_remote_test.sh build/release/ferry-checkpoint "$FERRY_TEST_NFS" mpiexec -n
   else
-    printf 'absent: collective I/O, which needs an MPI library
-'
+    printf 'absent: collective I/O, which needs an MPI library\n'
   fi
 }
 
