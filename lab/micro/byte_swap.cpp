@@ -2,8 +2,6 @@
 // size. `ferry study endian` measures the cost for files.
 #include "base/byte_swap.hpp"
 
-#include <algorithm>
-
 #include "micro/benchmark.hpp"
 #include "micro/memory.hpp"
 

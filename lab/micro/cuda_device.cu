@@ -8,7 +8,6 @@
 //   ./cuda-device DIRECTORY [MEASURE]      (with space for 2 GiB; JSON lines for lab/micro/run)
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,7 @@ using device::Context;
 using device::FileCalls;
 using device::Placement;
 using device::WarpGroup;
-using ferry::benchmarks::is_wanted;
+using ferry::benchmarks::measure_figure;
 using ferry::benchmarks::measure_pairs;
 
 constexpr std::uint64_t file_bytes = std::uint64_t{1} << 30;
@@ -226,13 +225,10 @@ void measure_pulls(const std::string& path, unsigned blocks) {
         name + "pages missed: copy engine / pull", "s",
         [&] { return pulling.read_cold(bytes, count, spread, Placement::compute); },
         [&] { return copying.read_cold(bytes, count, spread, Placement::compute); });
-    const std::string rate = name + "pages missed, by one server thread";
-    std::vector<double> rates;
-    for (int i = 0; i < rate_count && is_wanted(rate); ++i) {
-      rates.push_back(static_cast<double>(count) /
-                      pulling.read_cold(bytes, count, spread, Placement::compute));
-    }
-    if (!rates.empty()) ferry::benchmarks::report_figure(rate, "requests/s", rates);
+    measure_figure(name + "pages missed, by one server thread", "requests/s", rate_count, [&] {
+      return static_cast<double>(count) /
+             pulling.read_cold(bytes, count, spread, Placement::compute);
+    });
   }
 }
 
@@ -266,24 +262,23 @@ void measure_bulk(const std::string& path, char* array) {
   void* pinned = nullptr;
   gpu::check(cudaMallocHost(&pinned, file_bytes), "cudaMallocHost");
   ferry::bulk::Engine engine;
-  const auto seconds = [](auto work) { return ferry::benchmarks::nanoseconds_each(1, work) / 1e9; };
+  const auto seconds = [](auto work) { return ferry::benchmarks::nanoseconds_of(work) / 1e9; };
   const auto copy = [&](void* to, const void* from) {
-    return seconds([&](long) {
-      gpu::check(cudaMemcpy(to, from, file_bytes, cudaMemcpyDefault), "cudaMemcpy");
-    });
+    return seconds(
+        [&] { gpu::check(cudaMemcpy(to, from, file_bytes, cudaMemcpyDefault), "cudaMemcpy"); });
   };
   {
     ferry::bulk::File file(engine, path, O_RDONLY);
     measure_pairs(
         "gpu, bulk read: pinned copy / file", "s",
-        [&] { return seconds([&](long) { file.read_at(array, file_bytes, 0); }); },
+        [&] { return seconds([&] { file.read_at(array, file_bytes, 0); }); },
         [&] { return copy(array, pinned); });
   }
   {
     ferry::bulk::File file(engine, path + ".written", O_RDWR | O_CREAT, 0644);
     measure_pairs(
         "gpu, bulk write: pinned copy / file", "s",
-        [&] { return seconds([&](long) { file.write_at(array, file_bytes, 0); }); },
+        [&] { return seconds([&] { file.write_at(array, file_bytes, 0); }); },
         [&] { return copy(pinned, array); });
   }
   unlink((path + ".written").c_str());

@@ -2,7 +2,6 @@
 // them. Each measure is one line of JSON (benchmark.hpp).
 #include <algorithm>
 #include <exception>
-#include <iostream>
 #include <map>
 #include <sstream>
 #include <string>

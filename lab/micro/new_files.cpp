@@ -22,32 +22,28 @@ constexpr std::uint64_t sync_bytes = 16ULL << 20;
 constexpr std::uint64_t sync_call_bytes = 64 << 10;
 constexpr std::uint64_t large_bytes = 4 << 20;
 
-// The same calls, to the kernel and to Ferry.
+// The device's calls, and the same to the kernel.
+using Cached = DeviceFile::Files;
 struct Plain {
-  static constexpr int flags = O_RDWR | O_CREAT;
-  int open(const std::string& path) const { return ::open(path.c_str(), flags, 0600); }
+  int open(const char* path, int flags, mode_t mode) const { return ::open(path, flags, mode); }
   std::int64_t pwrite(int file, const void* from, std::uint64_t bytes, std::int64_t at) const {
     return ::pwrite(file, from, bytes, at);
   }
   int fsync(int file) const { return ::fsync(file); }
   int close(int file) const { return ::close(file); }
 };
-struct Cached {
-  device::FileCalls<device::ThreadGroup>& files;
-  int open(const std::string& path) const { return files.open(path.c_str(), Plain::flags, 0600); }
-  std::int64_t pwrite(int file, const void* from, std::uint64_t bytes, std::int64_t at) const {
-    return files.pwrite(file, from, bytes, at);
-  }
-  int fsync(int file) const { return files.fsync(file); }
-  int close(int file) const { return files.close(file); }
-};
+
+template <class Calls>
+int open_new(Calls& calls, const std::string& path) {
+  return opened(calls.open(path.c_str(), O_RDWR | O_CREAT, 0600), path);
+}
 
 // Seconds to open and write a new file, without closing it or with that.
 template <class Calls>
-double write_new(const Calls& calls, const std::string& path, const char* from, std::uint64_t bytes,
+double write_new(Calls& calls, const std::string& path, const char* from, std::uint64_t bytes,
                  bool with_close) {
   const auto begin = Clock::now();
-  const int file = opened(calls.open(path), path);
+  const int file = open_new(calls, path);
   for (std::uint64_t at = 0; at < new_bytes; at += bytes)
     check(calls.pwrite(file, from, bytes, static_cast<std::int64_t>(at)), bytes);
   const double before_close = seconds_since(begin);
@@ -57,20 +53,21 @@ double write_new(const Calls& calls, const std::string& path, const char* from, 
   return with_close ? all : before_close;
 }
 
-void measure_new(const Cached& cached, const std::string& directory, const std::string& tmpfs,
+void measure_new(Cached& cached, const std::string& directory, const std::string& tmpfs,
                  const char* from, const std::string& name, std::uint64_t bytes) {
+  Plain plain;
   for (const bool with_close : {false, true}) {
     const std::string measure = "new file, " + name + (with_close ? ", with close" : "");
     measure_pairs(
         measure + ": tmpfs / compute", "s",
-        [&] { return write_new(Plain{}, tmpfs + "/ferry-new-file", from, bytes, with_close); },
+        [&] { return write_new(plain, tmpfs + "/ferry-new-file", from, bytes, with_close); },
         [&] { return write_new(cached, directory + "/new-file", from, bytes, with_close); });
   }
 }
 
 // Seconds to overwrite a file and make that durable.
 template <class Calls>
-double write_and_sync(const Calls& calls, int file, const char* from) {
+double write_and_sync(Calls& calls, int file, const char* from) {
   const auto begin = Clock::now();
   for (std::uint64_t at = 0; at < sync_bytes; at += sync_call_bytes)
     check(calls.pwrite(file, from, sync_call_bytes, static_cast<std::int64_t>(at)),
@@ -79,12 +76,12 @@ double write_and_sync(const Calls& calls, int file, const char* from) {
   return seconds_since(begin);
 }
 
-void measure_sync(const Cached& cached, const std::string& directory, const char* from) {
+void measure_sync(Cached& cached, const std::string& directory, const char* from) {
   const std::string name = "write + fsync: pwrite + fsync / compute";
   if (!is_wanted(name)) return;
-  const Plain plain;
-  const int ours = opened(cached.open(directory + "/cached-sync"), directory + "/cached-sync");
-  const int theirs = opened(plain.open(directory + "/plain-sync"), directory + "/plain-sync");
+  Plain plain;
+  const int ours = open_new(cached, directory + "/cached-sync");
+  const int theirs = open_new(plain, directory + "/plain-sync");
   measure_pairs(
       name, "s", [&] { return write_and_sync(plain, theirs, from); },
       [&] { return write_and_sync(cached, ours, from); });
@@ -94,13 +91,13 @@ void measure_sync(const Cached& cached, const std::string& directory, const char
 
 // Scattered writes of every size and alignment, none over another, then fsync: what the storage was
 // given for each byte, as the server counts it.
-void measure_bytes(const Runtime& runtime, const Cached& cached, const std::string& directory,
+void measure_bytes(const Runtime& runtime, Cached& cached, const std::string& directory,
                    const char* from) {
   constexpr std::uint64_t slot_bytes = 8192;
   constexpr std::uint64_t writes = 4096;
   const std::string name = "bytes written to storage per byte dirtied";
   if (!is_wanted(name)) return;
-  const int file = opened(cached.open(directory + "/scattered"), directory + "/scattered");
+  const int file = open_new(cached, directory + "/scattered");
   check(cached.pwrite(file, from, 1, static_cast<std::int64_t>(sync_bytes * 2 - 1)), 1);
   check(cached.fsync(file), 0);
   std::vector<std::uint64_t> slots(sync_bytes * 2 / slot_bytes - 1);
@@ -127,7 +124,7 @@ void measure_bytes(const Runtime& runtime, const Cached& cached, const std::stri
 void new_files(const BenchmarkOptions& options) {
   on_device(one_thread(272 << 20), large_bytes,
             [&](Runtime& runtime, DeviceThread& self, const char* from) {
-              const Cached cached{self.files};
+              Cached& cached = self.files;
               measure_new(cached, options.path, options.other, from, "4 KiB", 4096);
               measure_new(cached, options.path, options.other, from, "4 MiB", large_bytes);
               measure_sync(cached, options.path, from);

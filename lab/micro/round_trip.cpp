@@ -4,7 +4,6 @@
 #include <atomic>
 #include <latch>
 #include <thread>
-#include <vector>
 
 #include <sys/eventfd.h>
 #include <unistd.h>
