@@ -1,7 +1,6 @@
 // The host side that does not depend on the device: arguments, the list of rows, and the report.
 #pragma once
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>

@@ -3,7 +3,6 @@
 // searches the current one.
 //
 //   ferry-grep [--threads N] STRING FILE
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
