@@ -87,6 +87,10 @@ class Fields {
     }
   }
 
+  void refuse_if(bool wrong, const char* key, const std::string& what) const {
+    if (wrong) fail(key, what);
+  }
+
   [[noreturn]] void fail(std::string_view key, const std::string& what) const {
     throw PlanError(where_ + "." + std::string(key) + ": " + what);
   }

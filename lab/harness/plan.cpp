@@ -4,7 +4,6 @@
 #include <array>
 #include <filesystem>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -53,31 +52,26 @@ constexpr std::uint64_t time_limit_ms_max = 86'400'000;  // a day
 void check_sizes(const Cell& cell, const Fields& fields) {
   // One step after the other: the product of all three may be more than 64 bits hold.
   const std::uint64_t step_bytes = cell.transfer_bytes * cell.threads;
-  if (cell.total_bytes % step_bytes != 0 || cell.total_bytes / step_bytes % cell.segments != 0) {
-    fields.fail("total_bytes",
-                "must be a multiple of transfer_bytes times threads and segments, or times ranks");
-  }
-  if (cell.call_bytes() > device::transfer_bytes_max) {
-    fields.fail("transfer_bytes", "one call moves less than 2 GiB");
-  }
-  if (cell.calls_per_thread() > calls_max) {
-    fields.fail("transfer_bytes", "makes too many calls; the limit is 2^28 for each thread");
-  }
+  fields.refuse_if(
+      cell.total_bytes % step_bytes != 0 || cell.total_bytes / step_bytes % cell.segments != 0,
+      "total_bytes",
+      "must be a multiple of transfer_bytes times threads and segments, or times ranks");
+  fields.refuse_if(cell.call_bytes() > device::transfer_bytes_max, "transfer_bytes",
+                   "one call moves less than 2 GiB");
+  fields.refuse_if(cell.calls_per_thread() > calls_max, "transfer_bytes",
+                   "makes too many calls; the limit is 2^28 for each thread");
   const bool deep = cell.interface == Interface::ferry || cell.interface == Interface::uring;
-  if (cell.queue_depth > 1 && (!deep || cell.program != Program::stream)) {
-    fields.fail("queue_depth", "more than 1 needs interface ferry or uring and program stream");
-  }
-  if (cell.queue_depth > ferry_queue_depth_max && cell.interface == Interface::ferry) {
-    fields.fail("queue_depth",
-                "must be from 1 to " + std::to_string(ferry_queue_depth_max) + " for ferry");
-  }
+  fields.refuse_if(cell.queue_depth > 1 && (!deep || cell.program != Program::stream),
+                   "queue_depth", "more than 1 needs interface ferry or uring and program stream");
+  fields.refuse_if(cell.queue_depth > ferry_queue_depth_max && cell.interface == Interface::ferry,
+                   "queue_depth",
+                   "must be from 1 to " + std::to_string(ferry_queue_depth_max) + " for ferry");
 }
 
 void check_files(const Cell& cell, const Fields& fields) {
   const auto refuse = [&](const char* key) { fields.fail(key, "not with program files"); };
-  if (cell.total_bytes / cell.transfer_bytes > files_max) {
-    fields.fail("transfer_bytes", "makes too many files; the limit is 2^16");
-  }
+  fields.refuse_if(cell.total_bytes / cell.transfer_bytes > files_max, "transfer_bytes",
+                   "makes too many files; the limit is 2^16");
   if (cell.file_per_thread) refuse("file_per_thread");
   if (cell.sync != Sync::none) refuse("sync");
   if (cell.warm) refuse("warm");
@@ -92,99 +86,81 @@ void check_program(const Cell& cell, const Fields& fields) {
   if (cell.segments > 1) refuse("segments");
   if (cell.deadline_ms != 0) refuse("deadline_ms");
   if (cell.check) refuse("check");
-  if (cell.computes() && cell.transfer_bytes % sizeof(std::uint32_t) != 0) {
-    fields.fail("transfer_bytes", "must be a multiple of 4 for this program");
-  }
+  fields.refuse_if(cell.computes() && cell.transfer_bytes % sizeof(std::uint32_t) != 0,
+                   "transfer_bytes", "must be a multiple of 4 for this program");
 }
 
 // Files of a URI are no files of this machine's kernel.
 void check_uri(const Cell& cell, const Fields& fields) {
   if (storage::scheme_of(cell.path) == storage::Scheme::posix) return;
-  if (cell.interface != Interface::ferry && cell.interface != Interface::native) {
-    fields.fail("interface", "must be ferry for a URI; the others reach mounted file systems only");
-  }
-  if (cell.direct) fields.fail("direct", "not for a URI, whose files no kernel's cache holds");
+  fields.refuse_if(cell.interface != Interface::ferry && cell.interface != Interface::native,
+                   "interface",
+                   "must be ferry for a URI; the others reach mounted file systems only");
+  fields.refuse_if(cell.direct, "direct", "not for a URI, whose files no kernel's cache holds");
 }
 
 void check_on_ranks(const Cell& cell, const Fields& fields) {
   const Interface interface = cell.interface;
-  if (cell.pattern == RankPattern::interleaved && cell.transfer_bytes % cell.piece_bytes != 0) {
-    fields.fail("transfer_bytes", "must be a multiple of piece_bytes");
-  }
-  if (cell.pattern == RankPattern::subarray &&
-      (cell.file_per_writer ||
-       Subarray(cell.total_bytes, 0, cell.threads).bytes() != cell.part_bytes())) {
-    fields.fail("pattern", "cannot be subarray: that many ranks do not divide the array");
-  }
-  if ((cell.element_bytes & (cell.element_bytes - 1)) != 0) {
-    fields.fail("element_bytes", "must be 1, 2, 4, 8 or 16");
-  }
-  if (cell.order != ByteOrder::native && cell.transfer_bytes % cell.element_bytes != 0) {
-    fields.fail("transfer_bytes", "must be a multiple of element_bytes");
-  }
-  if (cell.writers > cell.threads) fields.fail("writers", "must be at most ranks");
-  if (cell.file_per_writer && cell.writers == 0) fields.fail("writers", "must be given");
+  fields.refuse_if(
+      cell.pattern == RankPattern::interleaved && cell.transfer_bytes % cell.piece_bytes != 0,
+      "transfer_bytes", "must be a multiple of piece_bytes");
+  fields.refuse_if(cell.pattern == RankPattern::subarray &&
+                       (cell.file_per_writer ||
+                        Subarray(cell.total_bytes, 0, cell.threads).bytes() != cell.part_bytes()),
+                   "pattern", "cannot be subarray: that many ranks do not divide the array");
+  fields.refuse_if((cell.element_bytes & (cell.element_bytes - 1)) != 0, "element_bytes",
+                   "must be 1, 2, 4, 8 or 16");
+  fields.refuse_if(cell.order != ByteOrder::native && cell.transfer_bytes % cell.element_bytes != 0,
+                   "transfer_bytes", "must be a multiple of element_bytes");
+  fields.refuse_if(cell.writers > cell.threads, "writers", "must be at most ranks");
+  fields.refuse_if(cell.file_per_writer && cell.writers == 0, "writers", "must be given");
   const bool alone = interface == Interface::posix || interface == Interface::native;
-  if (alone && cell.writers != 0 && cell.writers != cell.threads) {
-    fields.fail("writers", "are all ranks where none sends its data to another");
-  }
-  if (interface != Interface::ferry && cell.order != ByteOrder::native) {
-    fields.fail("byte_order", "is for interface ferry");
-  }
-  if (interface != Interface::mpiio && cell.collective) {
-    fields.fail("collective", "is for interface mpiio");
-  }
-  if (cell.flushes()) fields.fail("sync", "must be none or fsync with device ranks");
+  fields.refuse_if(alone && cell.writers != 0 && cell.writers != cell.threads, "writers",
+                   "are all ranks where none sends its data to another");
+  fields.refuse_if(interface != Interface::ferry && cell.order != ByteOrder::native, "byte_order",
+                   "is for interface ferry");
+  fields.refuse_if(interface != Interface::mpiio && cell.collective, "collective",
+                   "is for interface mpiio");
+  fields.refuse_if(cell.flushes(), "sync", "must be none or fsync with device ranks");
 }
 
 void check(const Cell& cell, const Fields& fields, Device device) {
-  if (cell.id.empty()) fields.fail("id", "must not be empty");
-  if (cell.path.empty()) fields.fail("path", "must not be empty");
+  fields.refuse_if(cell.id.empty(), "id", "must not be empty");
+  fields.refuse_if(cell.path.empty(), "path", "must not be empty");
   const bool of_threads = cell.interface == Interface::mmap || cell.interface == Interface::uring;
   const bool of_ranks = cell.interface == Interface::mpiio || cell.interface == Interface::native;
-  if (device == Device::ranks ? of_threads : of_ranks) {
-    fields.fail("interface", std::string("cannot be ") + name_of(cell.interface) + " with device " +
-                                 name_of(device));
-  }
+  fields.refuse_if(
+      device == Device::ranks ? of_threads : of_ranks, "interface",
+      std::string("cannot be ") + name_of(cell.interface) + " with device " + name_of(device));
   if (device == Device::ranks) check_on_ranks(cell, fields);
   check_uri(cell, fields);
   check_sizes(cell, fields);
   check_program(cell, fields);
-  if (cell.direct && cell.interface == Interface::mmap) {
-    fields.fail("direct", "a mapping cannot bypass the page cache");
-  }
-  if (cell.warm && (!cell.is_cached() || cell.cold)) {
-    fields.fail("warm", cell.cold ? "and cold exclude each other: filling the device's cache fills "
-                                    "the host's, too"
-                                  : "needs a placement with a cache in the device");
-  }
-  if (cell.stride_bytes != 0 && (cell.operation == MeasuredOperation::write || cell.warm ||
-                                 cell.program != Program::stream)) {
-    fields.fail("stride_bytes", "needs reads that are not warm, and program stream");
-  }
-  if (cell.stride_bytes != 0 && cell.stride_bytes < cell.transfer_bytes) {
-    fields.fail("stride_bytes", "must be at least transfer_bytes");
-  }
-  if (cell.operation == MeasuredOperation::read &&
-      (cell.sync != Sync::none || cell.overwrite || cell.keep || cell.rewrite)) {
-    fields.fail("operation", "sync, overwrite, keep and rewrite are for writes");
-  }
-  if (cell.operation == MeasuredOperation::write &&
-      (cell.cold || cell.expect_pattern_seed || cell.reorder != Reorder::none)) {
-    fields.fail("operation", "cold, reorder and expect_pattern_seed are for reads");
-  }
-  if (cell.operation == MeasuredOperation::write && cell.warm && !cell.rewrite) {
-    fields.fail("warm", "of writes needs rewrite: a new file is in no cache");
-  }
-  if (cell.rewrite && (cell.overwrite || cell.keep)) {
-    fields.fail("rewrite", "makes the file itself: not with overwrite or keep");
-  }
-  if (cell.buffer_offset_bytes != 0 && cell.direct) {
-    fields.fail("buffer_offset_bytes", "direct I/O wants buffers that are aligned");
-  }
-  if (cell.cache_switches && !cell.is_cached()) {
-    fields.fail("cache_switches", "needs a placement with a cache in the device");
-  }
+  fields.refuse_if(cell.direct && cell.interface == Interface::mmap, "direct",
+                   "a mapping cannot bypass the page cache");
+  fields.refuse_if(cell.warm && (!cell.is_cached() || cell.cold), "warm",
+                   cell.cold ? "and cold exclude each other: filling the device's cache fills "
+                               "the host's, too"
+                             : "needs a placement with a cache in the device");
+  fields.refuse_if(cell.stride_bytes != 0 && (cell.operation == MeasuredOperation::write ||
+                                              cell.warm || cell.program != Program::stream),
+                   "stride_bytes", "needs reads that are not warm, and program stream");
+  fields.refuse_if(cell.stride_bytes != 0 && cell.stride_bytes < cell.transfer_bytes,
+                   "stride_bytes", "must be at least transfer_bytes");
+  fields.refuse_if(cell.operation == MeasuredOperation::read &&
+                       (cell.sync != Sync::none || cell.overwrite || cell.keep || cell.rewrite),
+                   "operation", "sync, overwrite, keep and rewrite are for writes");
+  fields.refuse_if(cell.operation == MeasuredOperation::write &&
+                       (cell.cold || cell.expect_pattern_seed || cell.reorder != Reorder::none),
+                   "operation", "cold, reorder and expect_pattern_seed are for reads");
+  fields.refuse_if(cell.operation == MeasuredOperation::write && cell.warm && !cell.rewrite, "warm",
+                   "of writes needs rewrite: a new file is in no cache");
+  fields.refuse_if(cell.rewrite && (cell.overwrite || cell.keep), "rewrite",
+                   "makes the file itself: not with overwrite or keep");
+  fields.refuse_if(cell.buffer_offset_bytes != 0 && cell.direct, "buffer_offset_bytes",
+                   "direct I/O wants buffers that are aligned");
+  fields.refuse_if(cell.cache_switches && !cell.is_cached(), "cache_switches",
+                   "needs a placement with a cache in the device");
 }
 
 // The switches that are on, by name.
@@ -304,9 +280,8 @@ void read_tuning(const json& object, Fields& fields, const std::string& where,
   fields.number("server_threads", options.server_threads, 0, threads_max);
   fields.number("page_bytes", options.page_bytes, device::cache::page_bytes_min,
                 device::cache::page_bytes_max);
-  if ((options.page_bytes & (options.page_bytes - 1)) != 0) {
-    fields.fail("page_bytes", "must be a power of two");
-  }
+  fields.refuse_if((options.page_bytes & (options.page_bytes - 1)) != 0, "page_bytes",
+                   "must be a power of two");
   fields.number("readahead_bytes", options.readahead_bytes_max, 0, std::uint64_t{1} << 30);
   if (fields.has("crossovers"))
     options.crossovers = read_crossovers(object["crossovers"], where + ".crossovers");
@@ -331,15 +306,6 @@ RuntimeOptions read_runtime(const json& object, Device& device) {
   if (fields.has("device_cpus")) options.device_cpus = fields.text("device_cpus");
   if (fields.has("server_cpus")) options.server_cpus = fields.text("server_cpus");
   options.engine = static_cast<StorageEngine>(fields.choice("engine", engine_names, 0));
-  fields.refuse_unknown();
-  return options;
-}
-
-RuntimeOptions read_variant(const json& object, const std::string& where,
-                            const RuntimeOptions& base) {
-  Fields fields(object, where);
-  RuntimeOptions options = base;
-  read_tuning(object, fields, where, options);
   fields.refuse_unknown();
   return options;
 }
@@ -383,12 +349,13 @@ void complete(Plan& plan) {
 }
 
 void read_variants(const json& list, Fields& fields, Plan& plan) {
-  if (!list.is_array() || list.size() > variants_max) {
-    fields.fail("variants", "must be an array of " + std::to_string(variants_max) + " at most");
-  }
+  fields.refuse_if(!list.is_array() || list.size() > variants_max, "variants",
+                   "must be an array of " + std::to_string(variants_max) + " at most");
   for (const json& variant : list) {
     const std::string where = "variants[" + std::to_string(plan.variants.size()) + "]";
-    plan.variants.push_back(read_variant(variant, where, plan.runtime));
+    Fields of_variant(variant, where);
+    read_tuning(variant, of_variant, where, plan.variants.emplace_back(plan.runtime));
+    of_variant.refuse_unknown();
   }
 }
 
@@ -410,12 +377,10 @@ void check_on_gpu(const Plan& plan) {
 void check_across(const Plan& plan, const Fields& fields) {
   if (plan.device == Device::cuda) check_on_gpu(plan);
   for (const Cell& cell : plan.cells) {
-    if (cell.variant && *cell.variant >= plan.variants.size()) {
-      fields.fail("variants", "has none for cell " + cell.id);
-    }
-    if (cell.keep && plan.time_limit_ms != 0) {
-      fields.fail("time_limit_ms", "leaves open which repeat's file cell " + cell.id + " keeps");
-    }
+    fields.refuse_if(cell.variant && *cell.variant >= plan.variants.size(), "variants",
+                     "has none for cell " + cell.id);
+    fields.refuse_if(cell.keep && plan.time_limit_ms != 0, "time_limit_ms",
+                     "leaves open which repeat's file cell " + cell.id + " keeps");
   }
 }
 
