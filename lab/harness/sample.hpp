@@ -16,7 +16,6 @@
 #include "harness/device_cache.hpp"
 #include "harness/plan.hpp"
 #include "harness/programs.hpp"
-#include "harness/storage_counters.hpp"
 #include "harness/usage.hpp"
 
 namespace ferry::bench {

@@ -17,7 +17,7 @@
 #include "harness/mpi/rank_part.hpp"
 #include "harness/pattern.hpp"
 #include "harness/report.hpp"
-#include "harness/storage_counters.hpp"
+#include "harness/usage.hpp"
 #include "harness/verification.hpp"
 #include "programs/layout_facts.hpp"
 #include "programs/stored_file.hpp"
