@@ -55,14 +55,31 @@ class FerryAccess final : public FileAccess {
   std::vector<device::Pending> pending_;
 };
 
-class PosixAccess final : public FileAccess {
+// What the interfaces with a descriptor share.
+class PlainAccess : public FileAccess {
  public:
   using FileAccess::FileAccess;
-  ~PosixAccess() override {
+  ~PlainAccess() override {
     if (fd_ >= 0) ::close(fd_);
   }
 
-  void open(int flags) override { fd_ = open_plain(flags); }
+  void open(int flags) override {
+    const auto mode = static_cast<mode_t>(file_mode);
+    const auto result = or_errno(::open(path().c_str(), flags | O_CLOEXEC, mode));
+    check(result, "opening");
+    fd_ = static_cast<int>(result);
+  }
+  void sync() override { check(or_errno(::fsync(fd_)), "syncing"); }
+  void close() override { check(or_errno(::close(std::exchange(fd_, -1))), "closing"); }
+
+ protected:
+  int fd_ = -1;
+};
+
+class PosixAccess final : public PlainAccess {
+ public:
+  using PlainAccess::PlainAccess;
+
   std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
     auto* to = static_cast<char*>(data);
     return all_of(bytes, [&](std::uint64_t done) {
@@ -75,8 +92,6 @@ class PosixAccess final : public FileAccess {
       return ::pwrite(fd_, from + done, bytes - done, static_cast<off_t>(offset + done));
     });
   }
-  void sync() override { check(or_errno(::fsync(fd_)), "syncing"); }
-  void close() override { close_plain(std::exchange(fd_, -1)); }
 
  private:
   // Continues after a short or interrupted call, as programs do: the next one moves the rest or
@@ -94,23 +109,20 @@ class PosixAccess final : public FileAccess {
     }
     return static_cast<std::int64_t>(done);
   }
-
-  int fd_ = -1;
 };
 
 // Copies between a mapping of the whole file and the buffer. Mapping counts as opening, unmapping
 // as closing; page faults fall into the transfers, as they do for a program.
-class MmapAccess final : public FileAccess {
+class MmapAccess final : public PlainAccess {
  public:
-  MmapAccess(std::string path, std::uint64_t bytes) : FileAccess(std::move(path)), bytes_(bytes) {}
+  MmapAccess(std::string path, std::uint64_t bytes) : PlainAccess(std::move(path)), bytes_(bytes) {}
   ~MmapAccess() override {
     if (map_ != nullptr) ::munmap(map_, bytes_);
-    if (fd_ >= 0) ::close(fd_);
   }
 
   void open(int flags) override {
     if ((flags & O_ACCMODE) == O_WRONLY) flags = (flags & ~O_ACCMODE) | O_RDWR;
-    fd_ = open_plain(flags);
+    PlainAccess::open(flags);
     if ((flags & O_CREAT) != 0) {
       check(or_errno(::ftruncate(fd_, static_cast<off_t>(bytes_))), "sizing");
     }
@@ -130,34 +142,32 @@ class MmapAccess final : public FileAccess {
   void sync() override { check(or_errno(::msync(map_, bytes_, MS_SYNC)), "syncing"); }
   void close() override {
     check(or_errno(::munmap(std::exchange(map_, nullptr), bytes_)), "unmapping");
-    close_plain(std::exchange(fd_, -1));
+    PlainAccess::close();
   }
 
  private:
   std::uint64_t bytes_;
-  int fd_ = -1;
   unsigned char* map_ = nullptr;
 };
 
 // One ring for each thread, as deep as the cell's queue; nothing is registered. Each wait hands
 // over what was started since the last, so that a transfer costs one system call. Setting up the
 // ring counts as opening; open() throws ferry::Error where there is no io_uring.
-class UringAccess final : public FileAccess {
+class UringAccess final : public PlainAccess {
  public:
   UringAccess(const Cell& cell, std::string path)
-      : FileAccess(std::move(path)), cell_(cell), slots_(cell.queue_depth) {}
+      : PlainAccess(std::move(path)), cell_(cell), slots_(cell.queue_depth) {}
   ~UringAccess() override {
     // No buffer may be released while the kernel still writes to it.
     while (in_flight_ > 0 && reap()) {
     }
-    if (fd_ >= 0) ::close(fd_);
     drop_ring();
   }
 
   void open(int flags) override {
     check(io_uring_queue_init(cell_.queue_depth, &ring_, 0), "setting up io_uring for");
     has_ring_ = true;
-    fd_ = open_plain(flags);
+    PlainAccess::open(flags);
   }
   std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
     start(0, data, bytes, offset);
@@ -167,9 +177,8 @@ class UringAccess final : public FileAccess {
     start(0, const_cast<void*>(data), bytes, offset);  // only read from
     return finish(0);
   }
-  void sync() override { check(or_errno(::fsync(fd_)), "syncing"); }
   void close() override {
-    close_plain(std::exchange(fd_, -1));
+    PlainAccess::close();
     drop_ring();
   }
 
@@ -225,7 +234,6 @@ class UringAccess final : public FileAccess {
   const Cell& cell_;
   io_uring ring_{};
   bool has_ring_ = false;
-  int fd_ = -1;
   unsigned in_flight_ = 0;
   std::vector<Slot> slots_;
 };
@@ -245,17 +253,6 @@ void FileAccess::check(std::int64_t result, const char* call) const {
 
 std::int64_t FileAccess::or_errno(std::int64_t result) {
   return result < 0 ? -errno : result;
-}
-
-int FileAccess::open_plain(int flags) const {
-  const auto mode = static_cast<mode_t>(file_mode);
-  const auto result = or_errno(::open(path_.c_str(), flags | O_CLOEXEC, mode));
-  check(result, "opening");
-  return static_cast<int>(result);
-}
-
-void FileAccess::close_plain(int fd) const {
-  check(or_errno(::close(fd)), "closing");
 }
 
 std::unique_ptr<FileAccess> make_posix_access(std::string path) {

@@ -44,9 +44,6 @@ class FileAccess {
   // Throws ferry::Error with the path where a call failed.
   void check(std::int64_t result, const char* call) const;
   static std::int64_t or_errno(std::int64_t result);
-  // open(2) and close(2), for the interfaces that have a descriptor.
-  int open_plain(int flags) const;
-  void close_plain(int fd) const;
 
  private:
   std::string path_;
