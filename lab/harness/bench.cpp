@@ -75,11 +75,10 @@ int run_plan(const std::string& file_name, const DeviceMaker& make_device) {
   const std::shared_ptr<storage::Storage> clients = side_storage();  // for all that is untimed
   const Runtimes runtimes(plan, make_device);
   const Interruption interruption(runtimes);
-  Report report;
   try {
-    report.environment(environment_facts(plan, runtimes));
-    Session(plan, runtimes, interruption, report).run();
-    report.done();
+    report_environment(environment_facts(plan, runtimes));
+    Session(plan, runtimes, interruption).run();
+    report_done();
     return 0;
   } catch (const CellFailure& failure) {
     print_error(failure.cell, failure.error_number, failure.what());

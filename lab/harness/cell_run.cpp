@@ -2,7 +2,6 @@
 
 #include <barrier>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <optional>
 

@@ -29,8 +29,7 @@ struct CellRun {
   }
 };
 
-// Throws ferry::Error when a call fails, ContentsError when the buffers hold the wrong bytes after
-// reading. Files are closed either way.
+// As MeasuredDevice::run_cell().
 Sample run_cell(Runtime& runtime, const CellRun& run, const std::atomic<bool>& stopped);
 
 }  // namespace ferry::bench

@@ -1,5 +1,6 @@
 #include "harness/device_cache.hpp"
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <string>
@@ -90,15 +91,8 @@ DeviceCacheState device_cache_state(const Cell& cell, std::uint64_t read_bytes,
 }
 
 const char* name_of(DeviceCacheState state) {
-  switch (state) {
-    case DeviceCacheState::cold:
-      return "cold";
-    case DeviceCacheState::warm:
-      return "warm";
-    case DeviceCacheState::unverified:
-      break;
-  }
-  return "unverified";
+  constexpr std::array names = {"cold", "warm", "unverified"};
+  return names[static_cast<std::size_t>(state)];
 }
 
 }  // namespace ferry::bench

@@ -5,7 +5,6 @@
 #include <thread>
 #include <utility>
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 

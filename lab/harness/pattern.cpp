@@ -1,7 +1,6 @@
 #include "harness/pattern.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 namespace ferry::bench {

@@ -37,37 +37,34 @@ Json counters_json(const Counters& counters, const std::array<NamedCounter<Count
   return object;
 }
 
-Json count_json(const std::optional<std::uint64_t>& count) {
+Json or_null(const std::optional<std::uint64_t>& count) {
   return count ? Json(*count) : Json(nullptr);
 }
 
 Json storage_json(const StorageCounters& counters) {
-  return {{"process_read_bytes", count_json(counters.process_read_bytes)},
-          {"process_write_bytes", count_json(counters.process_write_bytes)},
-          {"device_read_bytes", count_json(counters.device_read_bytes)},
-          {"device_write_bytes", count_json(counters.device_write_bytes)},
-          {"network_read_bytes", count_json(counters.network_read_bytes)}};
+  return {{"process_read_bytes", or_null(counters.process_read_bytes)},
+          {"process_write_bytes", or_null(counters.process_write_bytes)},
+          {"device_read_bytes", or_null(counters.device_read_bytes)},
+          {"device_write_bytes", or_null(counters.device_write_bytes)},
+          {"network_read_bytes", or_null(counters.network_read_bytes)}};
 }
 
 // Also of a GPU's warps.
 Json of_threads(const Cell& cell, const Sample& sample) {
-  Json object = {
-      {"deadline_reached", sample.deadline_reached},
-      {"flush_ns", sample.flush_ns},
-      {"compute_ns", nullptr},
-      {"first_done_ns", sample.first_done_ns},
-      {"last_done_ns", sample.last_done_ns},
-      {"latency_ns", latency_json(cell, sample)},
-      {"callers", usage_json(sample.callers)},
-      {"server", usage_json(sample.others)},
-      {"storage", storage_json(sample.storage)},
-      {"device_cache_state", nullptr},
-      {"counters", counters_json(sample.counted, runtime_counters, runtime_counters_shown)},
-      {"cache", nullptr}};
-  if (cell.computes()) object["compute_ns"] = sample.compute_ns;
-  if (sample.device_cache) object["device_cache_state"] = name_of(*sample.device_cache);
-  if (cell.is_cached()) object["cache"] = counters_json(sample.counted.cache, cache_counters);
-  return object;
+  return {{"deadline_reached", sample.deadline_reached},
+          {"flush_ns", sample.flush_ns},
+          {"compute_ns", cell.computes() ? Json(sample.compute_ns) : Json(nullptr)},
+          {"first_done_ns", sample.first_done_ns},
+          {"last_done_ns", sample.last_done_ns},
+          {"latency_ns", latency_json(cell, sample)},
+          {"callers", usage_json(sample.callers)},
+          {"server", usage_json(sample.others)},
+          {"storage", storage_json(sample.storage)},
+          {"device_cache_state",
+           sample.device_cache ? Json(name_of(*sample.device_cache)) : Json(nullptr)},
+          {"counters", counters_json(sample.counted, runtime_counters, runtime_counters_shown)},
+          {"cache",
+           cell.is_cached() ? counters_json(sample.counted.cache, cache_counters) : Json(nullptr)}};
 }
 
 }  // namespace
@@ -79,18 +76,18 @@ Json usage_json(const Usage& usage) {
           {"involuntary_switches", usage.involuntary_switches}};
 }
 
-void Report::environment(const Json& facts) {
+void report_environment(const Json& facts) {
   Json line = {{"type", "environment"}};
   line.update(facts);
   print_line(line);
 }
 
-void Report::verified(const Cell& cell) {
+void report_verified(const Cell& cell) {
   print_line({{"type", "verified"}, {"cell", cell.id}});
 }
 
-void Report::sample(const Cell& cell, unsigned repeat, const Sample& sample,
-                    std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed) {
+void report_sample(const Cell& cell, unsigned repeat, const Sample& sample,
+                   std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed) {
   Json line = {{"type", "sample"},          {"cell", cell.id},
                {"repeat", repeat},          {"elapsed_ns", sample.elapsed_ns},
                {"bytes", sample.bytes},     {"operations", sample.operations},
@@ -104,7 +101,7 @@ void Report::sample(const Cell& cell, unsigned repeat, const Sample& sample,
   print_line(line);
 }
 
-void Report::done() {
+void report_done() {
   print_line({{"type", "done"}});
 }
 

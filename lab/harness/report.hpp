@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -15,15 +14,12 @@ namespace ferry::bench {
 
 nlohmann::ordered_json usage_json(const Usage& usage);
 
-class Report {
- public:
-  // Every line is flushed. Throws ferry::Error when standard output is gone.
-  void environment(const nlohmann::ordered_json& facts);
-  void verified(const Cell& cell);
-  // `state` is of reads only, `pattern_seed` of writes and of ranks.
-  void sample(const Cell& cell, unsigned repeat, const Sample& sample,
-              std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
-  void done();
-};
+// Every line is flushed. They throw ferry::Error when standard output is gone.
+void report_environment(const nlohmann::ordered_json& facts);
+void report_verified(const Cell& cell);
+// `state` is of reads only, `pattern_seed` of writes and of ranks.
+void report_sample(const Cell& cell, unsigned repeat, const Sample& sample,
+                   std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
+void report_done();
 
 }  // namespace ferry::bench

@@ -13,6 +13,7 @@
 
 #include "harness/cell_run.hpp"
 #include "harness/layout.hpp"
+#include "harness/report.hpp"
 #include "harness/usage.hpp"
 #include "harness/verification.hpp"
 #include "programs/file_system.hpp"
@@ -82,23 +83,6 @@ std::vector<std::string> paths_of(const Cell& cell) {
 
 }  // namespace
 
-void Session::run() {
-  const std::uint64_t begin_ns = now_ns();
-  prepare_cells();
-  const std::size_t count = cells_.size();
-  const unsigned rounds = plan_.repeats + uncounted_rounds_;
-  for (unsigned round = 0; round < rounds; ++round) {
-    const std::uint64_t elapsed_ms = (now_ns() - begin_ns) / 1'000'000;
-    const bool late = plan_.time_limit_ms != 0 && elapsed_ms >= plan_.time_limit_ms;
-    if (late && round > uncounted_rounds_) break;
-    const bool forward = (round + uncounted_rounds_) % 2 == 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      interruption_.check();
-      repeat_cell(forward ? i : count - 1 - i, round);
-    }
-  }
-}
-
 template <class Work>
 void Session::on_cell(const Cell& cell, Work work) {
   try {
@@ -116,6 +100,25 @@ void Session::on_cell(const Cell& cell, Work work) {
   }
 }
 
+void Session::run() {
+  const std::uint64_t begin_ns = now_ns();
+  prepare_cells();
+  const std::size_t count = cells_.size();
+  const unsigned rounds = plan_.repeats + uncounted_rounds_;
+  for (unsigned round = 0; round < rounds; ++round) {
+    const std::uint64_t elapsed_ms = (now_ns() - begin_ns) / 1'000'000;
+    const bool late = plan_.time_limit_ms != 0 && elapsed_ms >= plan_.time_limit_ms;
+    if (late && round > uncounted_rounds_) break;
+    const bool forward = (round + uncounted_rounds_) % 2 == 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t index = forward ? i : count - 1 - i;
+      const bool reads = cells_[index].operation == MeasuredOperation::read;
+      interruption_.check();
+      on_cell(cells_[index], [&] { reads ? read_once(index, round) : write_once(index, round); });
+    }
+  }
+}
+
 void Session::prepare_cells() {
   for (Cell& cell : cells_) {
     block_devices_.push_back(block_device_of(cell));
@@ -130,7 +133,7 @@ void Session::prepare_cells() {
       runtimes_.of(cell).verify_reads(cell, interruption_.stopped());
       if (cell.computes()) sums_.back() = sum_files(cell);
     });
-    report_.verified(cell);
+    report_verified(cell);
   }
 }
 
@@ -152,21 +155,10 @@ void Session::make_files(Cell& cell) {
   }
 }
 
-void Session::repeat_cell(std::size_t index, unsigned round) {
-  const Cell& cell = cells_[index];
-  on_cell(cell, [&] {
-    if (cell.operation == MeasuredOperation::read) {
-      read_once(index, round);
-    } else {
-      write_once(index, round);
-    }
-  });
-}
-
 void Session::report(const Cell& cell, unsigned round, const Sample& sample,
                      std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed) {
   if (round < uncounted_rounds_) return;
-  report_.sample(cell, round - uncounted_rounds_, sample, state, pattern_seed);
+  report_sample(cell, round - uncounted_rounds_, sample, state, pattern_seed);
 }
 
 // A hot read is as fast as what the cell before it left in the processor's caches: 16 MiB from the

@@ -13,7 +13,6 @@
 #include "harness/interruption.hpp"
 #include "harness/measured_device.hpp"
 #include "harness/plan.hpp"
-#include "harness/report.hpp"
 #include "programs/file_cache.hpp"
 
 namespace ferry::bench {
@@ -28,14 +27,12 @@ struct CellFailure : std::runtime_error {
 
 class Session {
  public:
-  Session(const Plan& plan, const Runtimes& runtimes, const Interruption& interruption,
-          Report& report)
+  Session(const Plan& plan, const Runtimes& runtimes, const Interruption& interruption)
       : plan_(plan),
         uncounted_rounds_(plan.device == Device::ranks ? 1 : 0),
         cells_(plan.cells),
         runtimes_(runtimes),
-        interruption_(interruption),
-        report_(report) {}
+        interruption_(interruption) {}
 
   // Order A B C, then C B A, and so on: neighbours make pairs in the order A B B A. Throws
   // CellFailure.
@@ -44,7 +41,6 @@ class Session {
  private:
   void prepare_cells();
   void make_files(Cell& cell);
-  void repeat_cell(std::size_t index, unsigned round);
   std::uint64_t settling_passes(const Cell& cell) const;
   void read_once(std::size_t index, unsigned round);
   void write_once(std::size_t index, unsigned round);
@@ -59,7 +55,6 @@ class Session {
   std::vector<Cell> cells_;  // with the seeds that were found in files
   const Runtimes& runtimes_;
   const Interruption& interruption_;
-  Report& report_;
   std::vector<std::string> block_devices_;  // of the cells
   std::vector<std::uint32_t> sums_;         // of the read cells' files
   std::set<std::string> made_paths_;        // of files that are read

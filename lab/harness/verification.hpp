@@ -33,9 +33,7 @@ class Expected {
 // What a read cell's files must be: readable, regular, large enough. Throws ferry::Error.
 void check_readable(const Cell& cell);
 
-// One pass of a read cell through its own interface, each call compared with the pattern, or with
-// what a plain pread (of a URI: another client) gives for the same bytes. Throws ContentsError,
-// ferry::Error.
+// As MeasuredDevice::verify_reads().
 void verify_reads(Runtime& runtime, const Cell& cell, const std::atomic<bool>& stopped);
 
 // The seed of the pattern that the cell's files hold, as the first whole block that fits one says.

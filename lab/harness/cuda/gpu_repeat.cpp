@@ -5,7 +5,6 @@
 #include <exception>
 #include <initializer_list>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <fcntl.h>

@@ -11,12 +11,11 @@
 
 namespace ferry::bench {
 
-// Throws ferry::Error when a call or the GPU fails, ContentsError when the buffers hold the wrong
-// bytes after reading. Files are closed either way, unless the GPU is lost.
+// As MeasuredDevice::run_cell(); files stay open where the GPU is lost.
 Sample run_on_gpu(GpuRuntime& runtime, const MeasuredKernel& kernel, const CellRun& run,
                   const std::atomic<bool>& stopped);
 
-// One pass of a read cell in kernels, each call compared by the host. Throws likewise.
+// As MeasuredDevice::verify_reads(), each call compared by the host.
 void verify_reads_on_gpu(GpuRuntime& runtime, const MeasuredKernel& kernel, const Cell& cell,
                          const std::atomic<bool>& stopped);
 

@@ -1,6 +1,5 @@
 #include "harness/cuda/kernel_groups.hpp"
 
-#include <cerrno>
 #include <string>
 
 #include "harness/file_access.hpp"
