@@ -1,6 +1,5 @@
 #include "harness/mpi/access.hpp"
 
-#include <array>
 #include <cerrno>
 #include <span>
 #include <utility>
@@ -86,16 +85,16 @@ class Independent final : public RankAccess {
   void close() override { file_->close(); }
 
   std::optional<Statistics> counted() override {
-    std::array<std::uint64_t, 2> longest = {io_ns_, sync_ns_};
-    std::array<std::uint64_t, 3> sums = {io_ns_, sync_ns_, requests_};
-    all_.maximum(longest);
-    all_.sum(sums);
+    std::uint64_t longest_io_ns = io_ns_;
+    std::uint64_t longest_sync_ns = sync_ns_;
+    all_.maximum({&longest_io_ns, &longest_sync_ns});
+    all_.sum({&io_ns_, &sync_ns_, &requests_});
     Statistics result;
-    result.mean.file_io_ns = static_cast<double>(sums[0]) / all_.size();
-    result.mean.sync_ns = static_cast<double>(sums[1]) / all_.size();
-    result.maximum.file_io_ns = static_cast<double>(longest[0]);
-    result.maximum.sync_ns = static_cast<double>(longest[1]);
-    result.counts.storage_requests = sums[2];
+    result.mean.file_io_ns = static_cast<double>(io_ns_) / all_.size();
+    result.mean.sync_ns = static_cast<double>(sync_ns_) / all_.size();
+    result.maximum.file_io_ns = static_cast<double>(longest_io_ns);
+    result.maximum.sync_ns = static_cast<double>(longest_sync_ns);
+    result.counts.storage_requests = requests_;
     result.counts.storage_bytes = part_.cell.total_bytes;
     result.counts.storage_opens = all_.size();
     result.writers = static_cast<int>(all_.size());

@@ -1,7 +1,6 @@
 #include "harness/mpi/rank_worker.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -170,28 +169,14 @@ class RankRepeat {
 
   // Times: the slowest rank's. Everything else: of all ranks together.
   void add_up() {
-    std::array<std::uint64_t, 4> times = {sample_.open_ns, sample_.io_ns, sample_.sync_ns,
-                                          sample_.close_ns};
-    team_.maximum(times);
-    sample_.open_ns = times[0];
-    sample_.io_ns = times[1];
-    sample_.sync_ns = times[2];
-    sample_.close_ns = times[3];
-    sample_.elapsed_ns = times[0] + times[1] + times[2] + times[3];
+    team_.maximum({&sample_.open_ns, &sample_.io_ns, &sample_.sync_ns, &sample_.close_ns});
+    sample_.elapsed_ns = sample_.open_ns + sample_.io_ns + sample_.sync_ns + sample_.close_ns;
     Usage& usage = sample_.callers;
     StorageCounters& storage = sample_.storage;
-    std::array<std::uint64_t, 7> sums = {usage.user_cpu_ns,
-                                         usage.system_cpu_ns,
-                                         usage.voluntary_switches,
-                                         usage.involuntary_switches,
-                                         storage.read_calls.value_or(0),
-                                         storage.write_calls.value_or(0),
-                                         storage.process_read_bytes.value_or(0)};
-    team_.sum(sums);
-    usage = {sums[0], sums[1], sums[2], sums[3]};
-    storage.read_calls = sums[4];
-    storage.write_calls = sums[5];
-    storage.process_read_bytes = sums[6];
+    const auto or_zero = [](auto& count) { return &count.emplace(count.value_or(0)); };
+    team_.sum({&usage.user_cpu_ns, &usage.system_cpu_ns, &usage.voluntary_switches,
+               &usage.involuntary_switches, or_zero(storage.read_calls),
+               or_zero(storage.write_calls), or_zero(storage.process_read_bytes)});
     sample_.bytes = cell_.total_bytes;
     sample_.operations = cell_.total_bytes / cell_.transfer_bytes;
   }

@@ -104,11 +104,17 @@ void Ranks::wait(MPI_Request& request) const {
   }
 }
 
-void Ranks::reduce(std::span<std::uint64_t> values, MPI_Op operation) const {
+void Ranks::reduce(Values values, MPI_Op operation) const {
+  std::vector<std::uint64_t> all;
+  for (const std::uint64_t* value : values)
+    all.push_back(*value);
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_UINT64_T,
-                 operation, communicator_, &request);
+  MPI_Iallreduce(MPI_IN_PLACE, all.data(), static_cast<int>(all.size()), MPI_UINT64_T, operation,
+                 communicator_, &request);
   wait(request);
+  std::size_t i = 0;
+  for (std::uint64_t* value : values)
+    *value = all[i++];
 }
 
 void Ranks::broadcast(void* data, std::size_t bytes) const {
@@ -121,7 +127,7 @@ void Ranks::agree(int error, const std::string& what) const {
   // That of the lowest rank is the largest.
   const std::uint64_t own = std::uint64_t{size() - rank()} << 32 | static_cast<unsigned>(error);
   std::uint64_t worst = error == 0 ? 0 : own;
-  maximum(std::span(&worst, 1));
+  maximum({&worst});
   if (worst == 0) return;
   const std::uint64_t where = size() - (worst >> 32);
   throw Error(static_cast<int>(worst & 0x7fffffff), what + " (rank " + std::to_string(where) + ")");

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
-#include <span>
 #include <string>
 
 #include <mpi.h>
@@ -34,8 +34,9 @@ class Ranks {
   std::unique_ptr<Ranks> split(int group) const;
 
   // Each value is replaced by the largest, or by the sum, over the ranks.
-  void maximum(std::span<std::uint64_t> values) const { reduce(values, MPI_MAX); }
-  void sum(std::span<std::uint64_t> values) const { reduce(values, MPI_SUM); }
+  using Values = std::initializer_list<std::uint64_t*>;
+  void maximum(Values values) const { reduce(values, MPI_MAX); }
+  void sum(Values values) const { reduce(values, MPI_SUM); }
   // What rank 0 has.
   void broadcast(void* data, std::size_t bytes) const;
 
@@ -57,7 +58,7 @@ class Ranks {
  private:
   void find_neighbours();
   void wait(MPI_Request& request) const;
-  void reduce(std::span<std::uint64_t> values, MPI_Op operation) const;
+  void reduce(Values values, MPI_Op operation) const;
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0;
