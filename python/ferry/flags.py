@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,14 +82,3 @@ JSON = click.option(
     "--json", "json_path", metavar="FILE", type=PATH_TYPE, help="Write the results to FILE (-: standard output)."
 )
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace files that exist.")
-
-
-def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
-    """Returns a decorator that adds all of ``options`` to a command, in order."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
