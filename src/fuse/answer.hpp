@@ -53,7 +53,10 @@ class KernelRequest {
 class KernelAnswer {
  public:
   // A negative errno.
-  void fail(std::int64_t error) { error_ = static_cast<int>(error); }
+  void fail(std::int64_t error) {
+    constexpr std::int64_t least = -511;  // the kernel takes no other for an answer
+    error_ = error < 0 && error >= least ? static_cast<int>(error) : -EIO;
+  }
   template <class Structure>
   void add(const Structure& structure) {
     static_assert(std::is_trivially_copyable_v<Structure>);

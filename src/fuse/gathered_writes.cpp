@@ -7,17 +7,16 @@ namespace ferry::fuse {
 std::int64_t GatheredWrites::write(storage::SyncCalls& calls, WrittenFile& by, std::uint64_t offset,
                                    std::span<const char> data, bool at_once) {
   const std::lock_guard lock(mutex_);
+  at_once = at_once || !gathers_;
   const bool follows = offset == by.end;
   const bool fits = bytes_.size() + data.size() <= bytes_max;
   if (at_once || !follows || !fits || writer_ != &by) settle_locked(calls);
   if (const std::int64_t error = by.late_error.exchange(0); error != 0) return error;
   if (at_once || !follows || data.size() >= bytes_max) {
-    iovec memory{const_cast<char*>(data.data()), data.size()};
-    const std::int64_t moved = calls.run({.kind = storage::Kind::write,
-                                          .file = by.file,
-                                          .offset = static_cast<std::int64_t>(offset),
-                                          .vectors = {&memory, 1}});
-    if (moved >= 0) by.end = offset + static_cast<std::uint64_t>(moved);
+    // All of it or an error: the kernel looks at no length where it writes a mapping's pages.
+    const std::int64_t moved = calls.transfer(*by.file, Direction::write,
+                                              const_cast<char*>(data.data()), data.size(), offset);
+    if (moved >= 0) by.end = offset + data.size();
     return moved;
   }
   if (bytes_.empty()) {

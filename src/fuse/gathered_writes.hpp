@@ -3,7 +3,8 @@
 // A program that writes a few kilobytes at a time would wait for the storage each time. Its writes
 // wait here instead, until they are a mebibyte, until anything else is asked of the file, until it
 // is synced or closed, or for a second or two. So programs on the same tree see them at once. What
-// goes wrong later is reported by the next write, sync or close of the same open file, once.
+// goes wrong later is reported by the next write or sync of the same open file, once, and by each
+// close before that.
 #pragma once
 
 #include <atomic>
@@ -38,6 +39,8 @@ class GatheredWrites {
   // to the storage at once if it must (`at_once`), is large, or follows no other.
   std::int64_t write(storage::SyncCalls& calls, WrittenFile& by, std::uint64_t offset,
                      std::span<const char> data, bool at_once);
+  // From now on every write goes to the storage at once.
+  void stop() { gathers_ = false; }
   // Hands to the storage what there is. An error waits for the open file that wrote it.
   void settle(storage::SyncCalls& calls);
   // The same; and `by` is used no more.
@@ -48,6 +51,7 @@ class GatheredWrites {
 
   std::atomic<std::uint64_t>& gathering_;
   std::mutex mutex_;  // held while the storage writes: reads of these bytes wait
+  std::atomic<bool> gathers_{true};
   WrittenFile* writer_ = nullptr;
   std::uint64_t offset_ = 0;
   std::vector<char> bytes_;  // not empty: by writer_, at offset_

@@ -29,28 +29,29 @@ BorrowedFile MappedFiles::borrow(std::uint64_t node, bool writes) const {
   return {};
 }
 
-void MappedFiles::end(storage::SyncCalls& calls, MappedFile& opened) const {
+void MappedFiles::end(storage::SyncCalls& calls, MappedFile& opened) {
   if (opened.file == nullptr) return;
   opened.gathered->leave(calls, opened.written);
-  {
-    const std::unique_lock lock(opened.closing);
-    calls.run({.kind = Kind::close, .file = opened.file.release()});
-  }
-  if (!opened.hidden.empty()) calls.run({.kind = Kind::unlink, .path = opened.hidden.c_str()});
+  const std::unique_lock lock(opened.closing);
+  calls.run({.kind = Kind::close, .file = opened.file.release()});
 }
 
-void MappedFiles::close(storage::SyncCalls& calls, std::uint64_t node, std::uint64_t number) {
+HiddenName MappedFiles::close(storage::SyncCalls& calls, std::uint64_t node, std::uint64_t number) {
+  // Before another open may miss that there is something: a mapping writes after the last flush.
+  settle(calls, node);
   MappedFilePointer opened;
+  HiddenName hidden;
   {
     const std::lock_guard lock(mutex_);
     const auto found = files_.find({node, number});
-    if (found == files_.end()) return;
+    if (found == files_.end()) return {};
     opened = std::move(found->second);
     files_.erase(found);
     const auto other = files_.lower_bound({node, 0});
-    if (other != files_.end() && other->first.first == node) opened->hidden.clear();
+    if (other == files_.end() || other->first.first != node) hidden = opened->hidden;
   }
   end(calls, *opened);
+  return hidden;
 }
 
 void MappedFiles::close_all(storage::SyncCalls& calls) {
@@ -61,12 +62,26 @@ void MappedFiles::close_all(storage::SyncCalls& calls) {
   }
   for (const auto& [key, opened] : files)
     end(calls, *opened);
+  for (const auto& [key, opened] : files)
+    if (!opened->hidden.name.empty())
+      calls.run({.kind = Kind::unlink, .path = opened->hidden.path.c_str()});
 }
 
-void MappedFiles::hide(std::uint64_t node, const std::string& path) {
+bool MappedFiles::hide(std::uint64_t node, const HiddenName& name) {
   const std::lock_guard lock(mutex_);
-  for (auto at = files_.lower_bound({node, 0}); at != files_.end() && at->first.first == node; ++at)
-    at->second->hidden = path;
+  bool found = false;
+  for (auto at = files_.lower_bound({node, 0}); at != files_.end() && at->first.first == node;
+       ++at) {
+    at->second->hidden = name;
+    found = true;
+  }
+  return found;
+}
+
+void MappedFiles::note_other_names(std::uint64_t node) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.lower_bound({node, 0});
+  if (found != files_.end() && found->first.first == node) found->second->gathered->stop();
 }
 
 // A request that must see a write comes after the write's answer, so it sees its count.

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <random>
 #include <utility>
 
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cpus.hpp"
+#include "base/direction.hpp"
 #include "base/times.hpp"
 #include "storage/uri.hpp"
 
@@ -80,7 +82,7 @@ std::uint64_t version_of(const Status& status) {
 
 }  // namespace
 
-MappedTree::MappedTree(storage::Storage& storage, std::string root,
+MappedTree::MappedTree(storage::Storage& storage, const std::string& root,
                        std::optional<OnlyUser> only_user)
     : storage_(storage),
       before_(root.substr(0, storage::path_end(root))),
@@ -96,6 +98,11 @@ MappedTree::~MappedTree() {
   settling_ = {};
   storage::SyncCalls calls(storage_);
   files_.close_all(calls);
+}
+
+std::shared_lock<std::shared_mutex> MappedTree::share_paths() {
+  const std::lock_guard lock(gate_);
+  return std::shared_lock(paths_);
 }
 
 void MappedTree::settle_in_time(const std::stop_token& stop) {
@@ -152,8 +159,7 @@ void MappedTree::answer(TreeWorker& worker, const KernelRequest& request, Kernel
       return;
     case FUSE_RELEASE:
     case FUSE_RELEASEDIR:
-      // The kernel waits for nothing here, and asks for nothing else of this number.
-      return files_.close(worker.calls, request.node(), request.arguments<fuse_release_in>().fh);
+      return release(worker, request);
     case FUSE_OPENDIR:
       return open_directory(request, answer);
     case FUSE_READDIR:
@@ -223,7 +229,7 @@ fuse_entry_out MappedTree::entry(std::uint64_t folder, std::string_view name,
 }
 
 void MappedTree::look_up(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   const std::optional<std::string> path = place(request.node(), request.name());
   if (!path) return answer.fail(-ESTALE);
   files_.settle(worker.calls, nodes_.find(request.node(), request.name()));
@@ -250,19 +256,20 @@ void MappedTree::forget_many(const KernelRequest& request) {
   }
 }
 
-// Where the name is gone, by an open file; of a directory, what was known.
+// Of an open file if there is one: its name may be another file's by now, or none. Of a directory
+// without a name, what was known.
 std::int64_t MappedTree::status_of(TreeWorker& worker, std::uint64_t node, Status& status) {
   files_.settle(worker.calls, node);
   storage::Operation operation;
   const std::optional<std::string> path = place(node);
-  const BorrowedFile opened = path ? BorrowedFile() : files_.borrow(node, false);
+  const BorrowedFile opened = files_.borrow(node, false);
   if (opened.file != nullptr) {
     operation.kind = Kind::file_status;
     operation.file = opened.file->file.get();
   } else if (path) {
     operation.kind = Kind::path_status;
     operation.path = path->c_str();
-    operation.flags = O_NOFOLLOW;
+    operation.flags = node == Nodes::root ? 0 : O_NOFOLLOW;
   } else if (const auto known = nodes_.known(node); known && S_ISDIR(known->mode)) {
     status.inode = known->inode;
     status.mode = known->mode;
@@ -272,13 +279,13 @@ std::int64_t MappedTree::status_of(TreeWorker& worker, std::uint64_t node, Statu
   }
   const std::int64_t error = worker.calls.run(operation);
   status = operation.status;
-  status.links = opened.file != nullptr ? 0 : std::max(status.links, 1U);
+  status.links = path ? std::max(status.links, 1U) : 0;
   return error;
 }
 
 void MappedTree::get_attributes(TreeWorker& worker, const KernelRequest& request,
                                 KernelAnswer& answer) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   Status status;
   if (const std::int64_t error = status_of(worker, request.node(), status); error != 0)
     return answer.fail(error);
@@ -313,8 +320,9 @@ std::int64_t MappedTree::resize(TreeWorker& worker, std::uint64_t node, MappedFi
 
 void MappedTree::set_attributes(TreeWorker& worker, const KernelRequest& request,
                                 KernelAnswer& answer) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   const auto to = request.arguments<fuse_setattr_in>();
+  ++changes_;
   std::int64_t error = 0;
   if ((to.valid & FATTR_SIZE) != 0)
     error =
@@ -355,8 +363,10 @@ void MappedTree::set_attributes(TreeWorker& worker, const KernelRequest& request
 std::int64_t MappedTree::open_at(TreeWorker& worker, const std::string& path, int flags,
                                  std::uint32_t mode, MappedFilePointer& opened) {
   constexpr int passed_on = O_ACCMODE | O_APPEND | O_TRUNC | O_CREAT | O_EXCL | O_SYNC | O_DSYNC;
-  storage::Operation operation{
-      .kind = Kind::open, .path = path.c_str(), .flags = flags & passed_on, .mode = mode};
+  storage::Operation operation{.kind = Kind::open,
+                               .path = path.c_str(),
+                               .flags = (flags & passed_on) | O_NOFOLLOW,
+                               .mode = mode};
   if (const std::int64_t error = worker.calls.run(operation); error != 0) return error;
   opened = std::make_shared<MappedFile>();
   opened->file = std::move(operation.opened);
@@ -379,33 +389,49 @@ std::uint32_t MappedTree::open_flags(const MappedFile& opened, const Status& sta
 }
 
 void MappedTree::open(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   const auto arguments = request.arguments<fuse_open_in>();
   const std::optional<std::string> path = place(request.node());
   if (!path) return answer.fail(-ESTALE);
   files_.settle(worker.calls, request.node());
+  const auto flags = static_cast<int>(arguments.flags);
+  const bool truncates = (flags & O_TRUNC) != 0 && (flags & O_ACCMODE) != O_RDONLY;
   MappedFilePointer opened;
-  const std::int64_t error = open_at(worker, *path, static_cast<int>(arguments.flags), 0, opened);
+  std::int64_t error = open_at(worker, *path, truncates ? flags & ~O_TRUNC : flags, 0, opened);
   if (error != 0) return answer.fail(error);
   opened->node = request.node();
   storage::Operation status{.kind = Kind::file_status, .file = opened->file.get()};
-  worker.calls.run(status);
-  if (status.status.links > 1) {  // what is gathered by another name
-    files_.settle_all(worker.calls);
-    worker.calls.run(status);
+  error = worker.calls.run(status);
+  // The kernel has looked at the permissions of another file that had this name.
+  const auto known = nodes_.known(request.node());
+  if (error == 0 && known && known->inode != status.status.inode) error = -ESTALE;
+  if (error == 0 && truncates) {
+    ++changes_;
+    error = worker.calls.run({.kind = Kind::truncate, .file = opened->file.get()});
+    opened->has_written = true;
+  }
+  if (error == 0 && (truncates || status.status.links > 1)) {
+    files_.settle_all(worker.calls);  // what is gathered by another name
+    error = worker.calls.run(status);
+  }
+  if (error != 0) {
+    worker.calls.run({.kind = Kind::close, .file = opened->file.release()});
+    return answer.fail(error);
   }
   fuse_open_out to{};
   to.open_flags = open_flags(*opened, status.status);
   to.fh = files_.add(opened);
+  if (status.status.links > 1) files_.note_other_names(request.node());
   answer.add(to);
 }
 
 void MappedTree::create(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   const auto arguments = request.arguments<fuse_create_in>();
   const std::string_view name = request.name(sizeof arguments);
   const std::optional<std::string> path = place(request.node(), name);
   if (!path) return answer.fail(-ESTALE);
+  ++changes_;
   files_.settle(worker.calls, nodes_.find(request.node(), name));
   MappedFilePointer opened;
   std::int64_t error = open_at(worker, *path, static_cast<int>(arguments.flags) | O_CREAT,
@@ -416,6 +442,7 @@ void MappedTree::create(TreeWorker& worker, const KernelRequest& request, Kernel
     worker.calls.run({.kind = Kind::close, .file = opened->file.release()});
     return answer.fail(error);
   }
+  give_to_user(worker, request, *path, status.status);
   const fuse_entry_out made = entry(request.node(), name, status.status);
   opened->node = made.nodeid;
   fuse_open_out to{};
@@ -427,7 +454,7 @@ void MappedTree::create(TreeWorker& worker, const KernelRequest& request, Kernel
 
 // Regular files alone.
 void MappedTree::make_node(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   const auto arguments = request.arguments<fuse_mknod_in>();
   const std::string_view name = request.name(sizeof arguments);
   if (!S_ISREG(arguments.mode)) return answer.fail(-EPERM);
@@ -437,17 +464,13 @@ void MappedTree::make_node(TreeWorker& worker, const KernelRequest& request, Ker
   std::int64_t error =
       open_at(worker, *path, O_WRONLY | O_CREAT | O_EXCL, arguments.mode & 07777, opened);
   if (error != 0) return answer.fail(error);
-  storage::File* file = opened->file.release();
-  storage::Operation status{.kind = Kind::file_status, .file = file};
-  error = worker.calls.run(status);
-  worker.calls.run({.kind = Kind::close, .file = file});
-  if (error != 0) return answer.fail(error);
-  answer.add(entry(request.node(), name, status.status));
+  error = worker.calls.run({.kind = Kind::close, .file = opened->file.release()});
+  answer_made(worker, request, name, *path, error, answer);
 }
 
 void MappedTree::make_directory(TreeWorker& worker, const KernelRequest& request,
                                 KernelAnswer& answer) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   const auto arguments = request.arguments<fuse_mkdir_in>();
   const std::string_view name = request.name(sizeof arguments);
   const std::optional<std::string> path = place(request.node(), name);
@@ -460,14 +483,46 @@ void MappedTree::make_directory(TreeWorker& worker, const KernelRequest& request
 void MappedTree::answer_made(TreeWorker& worker, const KernelRequest& request,
                              std::string_view name, const std::string& path, std::int64_t error,
                              KernelAnswer& answer) {
+  ++changes_;
   storage::Operation status{.kind = Kind::path_status, .path = path.c_str(), .flags = O_NOFOLLOW};
   if (error == 0) error = worker.calls.run(status);
   if (error != 0) return answer.fail(error == -EOPNOTSUPP ? -EPERM : error);
+  if (status.status.links <= 1 || S_ISDIR(status.status.mode))
+    give_to_user(worker, request, path, status.status);
   answer.add(entry(request.node(), name, status.status));
 }
 
+void MappedTree::give_to_user(TreeWorker& worker, const KernelRequest& request,
+                              const std::string& path, Status& status) {
+  const std::uint32_t user = request.header().uid;
+  if (only_user_ || user == geteuid() || status.owner == user) return;
+  const auto folder = nodes_.known(request.node());
+  NewAttributes to{.owner = user};
+  if (!folder || (folder->mode & S_ISGID) == 0) to.group = request.header().gid;
+  const std::int64_t error = worker.calls.run(
+      {.kind = Kind::set_attributes, .path = path.c_str(), .attributes = &to, .flags = O_NOFOLLOW});
+  if (error != 0) return;  // a server may allow this to nobody
+  status.owner = user;
+  status.group = to.group.value_or(status.group);
+}
+
+void MappedTree::end_special_rights(TreeWorker& worker, std::uint64_t node) {
+  const std::shared_lock lock = share_paths();
+  Status status;
+  const std::optional<std::string> path = place(node);
+  if (!path || status_of(worker, node, status) != 0) return;
+  std::uint32_t mode = status.mode & 07777 & ~std::uint32_t{S_ISUID};
+  if ((mode & S_IXGRP) != 0) mode &= ~std::uint32_t{S_ISGID};
+  if (mode == (status.mode & 07777)) return;
+  const NewAttributes to{.mode = mode};
+  worker.calls.run({.kind = Kind::set_attributes,
+                    .path = path->c_str(),
+                    .attributes = &to,
+                    .flags = O_NOFOLLOW});
+}
+
 void MappedTree::read_link(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   const std::optional<std::string> path = place(request.node());
   if (!path) return answer.fail(-ESTALE);
   std::string text;
@@ -478,7 +533,7 @@ void MappedTree::read_link(TreeWorker& worker, const KernelRequest& request, Ker
 }
 
 void MappedTree::make_link(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   const std::string_view name = request.name();
   std::string text(request.name(name.size() + 1));
   const std::optional<std::string> path = place(request.node(), name);
@@ -490,7 +545,7 @@ void MappedTree::make_link(TreeWorker& worker, const KernelRequest& request, Ker
 
 // The kernel takes the two names for two files.
 void MappedTree::add_name(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   const auto arguments = request.arguments<fuse_link_in>();
   const std::string_view name = request.name(sizeof arguments);
   const std::optional<std::string> path = place(arguments.oldnodeid);
@@ -500,6 +555,7 @@ void MappedTree::add_name(TreeWorker& worker, const KernelRequest& request, Kern
   const std::int64_t error = worker.calls.run(
       {.kind = Kind::add_name, .path = path->c_str(), .new_path = new_path->c_str()});
   answer.outdate(arguments.oldnodeid);
+  files_.note_other_names(arguments.oldnodeid);
   answer_made(worker, request, name, *new_path, error, answer);
 }
 
@@ -509,11 +565,9 @@ void MappedTree::read(TreeWorker& worker, const KernelRequest& request, KernelAn
   if (opened == nullptr || opened->file == nullptr) return answer.fail(-EBADF);
   files_.settle(worker.calls, request.node());
   worker.memory.resize(std::max<std::size_t>(worker.memory.size(), arguments.size));
-  iovec memory{worker.memory.data(), arguments.size};
-  const std::int64_t got = worker.calls.run({.kind = Kind::read,
-                                             .file = opened->file.get(),
-                                             .offset = static_cast<std::int64_t>(arguments.offset),
-                                             .vectors = {&memory, 1}});
+  // The kernel takes a short answer for the end of the file.
+  const std::int64_t got = worker.calls.transfer(
+      *opened->file, Direction::read, worker.memory.data(), arguments.size, arguments.offset);
   if (got < 0) return answer.fail(got);
   answer.refer(worker.memory.data(), static_cast<std::size_t>(got));
 }
@@ -525,6 +579,9 @@ void MappedTree::write(TreeWorker& worker, const KernelRequest& request, KernelA
   std::span<const char> data = request.after(sizeof arguments);
   data = data.first(std::min<std::size_t>(data.size(), arguments.size));
   opened->has_written = true;
+  ++changes_;
+  if ((arguments.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0)
+    end_special_rights(worker, request.node());
   std::int64_t moved = 0;
   if (opened->appends) {
     files_.settle(worker.calls, request.node());
@@ -547,10 +604,14 @@ void MappedTree::flush(TreeWorker& worker, const KernelRequest& request, KernelA
   if (opened == nullptr) return answer.fail(-EBADF);
   if (opened->file == nullptr) return;
   files_.settle(worker.calls, request.node());
-  std::int64_t error = opened->written.late_error.exchange(0);
-  if (error == 0 && syncs_at_close_ && opened->has_written.exchange(false))
-    error = worker.calls.run({.kind = Kind::sync_data, .file = opened->file.get()});
-  if (error != 0) answer.fail(error);
+  // A child may close what its parent has written: the error is the parent's all the same.
+  const std::lock_guard lock(opened->flushing);
+  if (opened->written.late_error == 0 && syncs_at_close_ && opened->has_written.exchange(false)) {
+    const std::int64_t error =
+        worker.calls.run({.kind = Kind::sync_data, .file = opened->file.get()});
+    if (error != 0) opened->written.late_error = error;
+  }
+  if (const std::int64_t error = opened->written.late_error; error != 0) answer.fail(error);
 }
 
 void MappedTree::sync(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer) {
@@ -566,6 +627,25 @@ void MappedTree::sync(TreeWorker& worker, const KernelRequest& request, KernelAn
   if (error != 0) answer.fail(error);
 }
 
+// The kernel waits for nothing here, and asks for nothing else of this number.
+void MappedTree::release(TreeWorker& worker, const KernelRequest& request) {
+  const std::uint64_t number = request.arguments<fuse_release_in>().fh;
+  const MappedFilePointer opened = files_.find(request.node(), number);
+  if (opened == nullptr) return;
+  files_.settle(worker.calls, request.node());
+  // A mapping writes after the last descriptor is closed.
+  if (opened->file != nullptr && syncs_at_close_ && opened->has_written.exchange(false))
+    worker.calls.run({.kind = Kind::sync_data, .file = opened->file.get()});
+  const HiddenName hidden = files_.close(worker.calls, request.node(), number);
+  if (!hidden.name.empty()) remove_hidden(worker, hidden);
+}
+
+void MappedTree::remove_hidden(TreeWorker& worker, const HiddenName& hidden) {
+  const std::shared_lock lock = share_paths();
+  const std::string path = place(hidden.folder, hidden.name).value_or(hidden.path);
+  worker.calls.run({.kind = Kind::unlink, .path = path.c_str()});
+}
+
 // ---- directories -------------------------------------------------------------------------------
 
 void MappedTree::open_directory(const KernelRequest& request, KernelAnswer& answer) {
@@ -579,7 +659,7 @@ void MappedTree::open_directory(const KernelRequest& request, KernelAnswer& answ
 // A position is the number of entries before it; "." and ".." come first. Position 0 lists anew.
 void MappedTree::list(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer,
                       bool with_attributes) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   const auto arguments = request.arguments<fuse_read_in>();
   const MappedFilePointer opened = files_.find(request.node(), arguments.fh);
   if (opened == nullptr) return answer.fail(-EBADF);
@@ -588,11 +668,14 @@ void MappedTree::list(TreeWorker& worker, const KernelRequest& request, KernelAn
     const std::optional<std::string> path = place(request.node());
     if (!path) return;  // removed: nothing is in it
     files_.settle_all(worker.calls);
+    opened->listed_at = changes_;
     opened->entries.clear();
     const std::int64_t error = worker.calls.run(
         {.kind = Kind::list_directory, .path = path->c_str(), .entries = &opened->entries});
     if (error != 0) return answer.fail(error);
   }
+  // What the program has changed since the listing, the kernel asks for by name.
+  const bool is_current = opened->listed_at == changes_;
   std::size_t used = 0;
   static const storage::DirectoryEntry dots[] = {{".", {}}, {"..", {}}};
   for (std::uint64_t at = arguments.offset; at < opened->entries.size() + 2; ++at) {
@@ -603,7 +686,8 @@ void MappedTree::list(TreeWorker& worker, const KernelRequest& request, KernelAn
     if (used + bytes > arguments.size) break;
     used += bytes;
     fuse_entry_out found{};
-    if (with_attributes && at >= 2) found = entry(request.node(), one.name, one.status);
+    if (with_attributes && at >= 2 && is_current)
+      found = entry(request.node(), one.name, one.status);
     if (with_attributes) answer.add(found);
     fuse_dirent next{};
     next.ino = one.status.inode != 0 ? one.status.inode : ~std::uint64_t{0};
@@ -618,30 +702,34 @@ void MappedTree::list(TreeWorker& worker, const KernelRequest& request, KernelAn
   }
 }
 
-std::int64_t MappedTree::keep_open(TreeWorker& worker, std::uint64_t folder,
-                                   std::string_view name) {
+std::int64_t MappedTree::keep_open(TreeWorker& worker, std::uint64_t folder, std::string_view name,
+                                   HiddenName& hidden) {
   if (keeps_removed_) return -ENOENT;
   const std::uint64_t node = nodes_.find(folder, name);
   if (node == 0 || files_.borrow(node, false).file == nullptr) return -ENOENT;
+  std::random_device random;  // other servers may have the same process number
+  hidden = {folder, hidden_prefix + std::to_string(random()) + std::to_string(random()), {}};
   const std::optional<std::string> path = place(folder, name);
-  if (!path) return -ESTALE;
-  const std::string hidden =
-      hidden_prefix + std::to_string(getpid()) + "-" + std::to_string(++last_hidden_);
-  const std::optional<std::string> there = place(folder, hidden);
-  if (!there) return -ESTALE;
+  const std::optional<std::string> there = place(folder, hidden.name);
+  if (!path || !there) return -ESTALE;
+  hidden.path = *there;
   const std::int64_t error =
       worker.calls.run({.kind = Kind::rename, .path = path->c_str(), .new_path = there->c_str()});
-  if (error != 0) return error;
-  files_.hide(node, *there);
-  return 0;
+  // It may have been closed meanwhile.
+  if (error == 0 && !files_.hide(node, hidden))
+    worker.calls.run({.kind = Kind::unlink, .path = there->c_str()});
+  return error;
 }
 
 void MappedTree::remove(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer,
                         bool directory) {
-  const std::shared_lock lock(paths_);
+  const std::shared_lock lock = share_paths();
   const std::optional<std::string> path = place(request.node(), request.name());
   if (!path) return answer.fail(-ESTALE);
-  std::int64_t error = directory ? -ENOENT : keep_open(worker, request.node(), request.name());
+  ++changes_;
+  HiddenName hidden;
+  std::int64_t error =
+      directory ? -ENOENT : keep_open(worker, request.node(), request.name(), hidden);
   if (error == -ENOENT)
     error = worker.calls.run(
         {.kind = directory ? Kind::remove_directory : Kind::unlink, .path = path->c_str()});
@@ -651,6 +739,7 @@ void MappedTree::remove(TreeWorker& worker, const KernelRequest& request, Kernel
 
 void MappedTree::rename(TreeWorker& worker, const KernelRequest& request, KernelAnswer& answer,
                         std::size_t arguments_bytes) {
+  const std::lock_guard gate(gate_);
   const std::unique_lock lock(paths_);
   const std::uint64_t to_folder = request.arguments<fuse_rename_in>().newdir;
   const std::string_view from = request.name(arguments_bytes);
@@ -658,10 +747,21 @@ void MappedTree::rename(TreeWorker& worker, const KernelRequest& request, Kernel
   const std::optional<std::string> path = place(request.node(), from);
   const std::optional<std::string> new_path = place(to_folder, to);
   if (!path || !new_path) return answer.fail(-ESTALE);
-  const std::int64_t kept = keep_open(worker, to_folder, to);
+  ++changes_;
+  const auto inode_of = [&](std::uint64_t node) {
+    const auto known = nodes_.known(node);
+    return known ? known->inode : 0;
+  };
+  const std::uint64_t replaced = nodes_.find(to_folder, to);
+  const bool is_same = inode_of(replaced) == inode_of(nodes_.find(request.node(), from));
+  HiddenName hidden;
+  const std::int64_t kept = is_same ? -ENOENT : keep_open(worker, to_folder, to, hidden);
   if (kept != 0 && kept != -ENOENT) return answer.fail(kept);
   const std::int64_t error = worker.calls.run(
       {.kind = Kind::rename, .path = path->c_str(), .new_path = new_path->c_str()});
+  if (error != 0 && kept == 0 && files_.hide(replaced, {}))
+    worker.calls.run(
+        {.kind = Kind::rename, .path = hidden.path.c_str(), .new_path = new_path->c_str()});
   if (error != 0) return answer.fail(error);
   nodes_.renamed(request.node(), from, to_folder, to);
 }

@@ -44,7 +44,7 @@ struct TreeWorker {
 class MappedTree {
  public:
   // `root`: a path or URI of a directory, without a slash at its end.
-  MappedTree(storage::Storage& storage, std::string root, std::optional<OnlyUser> only_user);
+  MappedTree(storage::Storage& storage, const std::string& root, std::optional<OnlyUser> only_user);
   ~MappedTree();
   MappedTree(const MappedTree&) = delete;
   MappedTree& operator=(const MappedTree&) = delete;
@@ -88,8 +88,17 @@ class MappedTree {
                        MappedFilePointer& opened);
   std::int64_t resize(TreeWorker& worker, std::uint64_t node, MappedFilePointer opened,
                       std::uint64_t bytes);
-  // Gives a file that is open another name, where the storage ends a removed one.
-  std::int64_t keep_open(TreeWorker& worker, std::uint64_t folder, std::string_view name);
+  // Gives a file that is open a hidden name, where the storage ends a removed one. -ENOENT: none.
+  std::int64_t keep_open(TreeWorker& worker, std::uint64_t folder, std::string_view name,
+                         HiddenName& hidden);
+  void release(TreeWorker& worker, const KernelRequest& request);
+  void remove_hidden(TreeWorker& worker, const HiddenName& hidden);
+  // What has been made belongs to the program's user, not to the URI's.
+  void give_to_user(TreeWorker& worker, const KernelRequest& request, const std::string& path,
+                    storage::Status& status);
+  // Takes the rights of the owner from a file that another writes to.
+  void end_special_rights(TreeWorker& worker, std::uint64_t node);
+  std::shared_lock<std::shared_mutex> share_paths();
   std::uint32_t open_flags(const MappedFile& opened, const storage::Status& status);
   // Answers with what has been made.
   void answer_made(TreeWorker& worker, const KernelRequest& request, std::string_view name,
@@ -105,13 +114,15 @@ class MappedTree {
   const bool keeps_removed_;
   const bool syncs_at_close_;
   Nodes nodes_;
-  // Held shared while a path is in use, and alone while a rename changes paths.
+  // Held shared while a path is in use, and alone while a rename changes paths. Who waits for it
+  // alone holds the gate, so that others do not keep it waiting for ever.
   std::shared_mutex paths_;
+  std::mutex gate_;
+  std::atomic<std::uint64_t> changes_{0};  // of names and attributes, by the program
   MappedFiles files_;
   std::mutex versions_mutex_;
   // The version of a file's contents at its last open: pages that the kernel kept are of it.
   std::unordered_map<std::uint64_t, std::uint64_t> versions_;
-  std::atomic<std::uint64_t> last_hidden_{0};
   std::jthread settling_;  // hands gathered writes to the storage in time
 };
 

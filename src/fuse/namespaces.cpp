@@ -60,7 +60,9 @@ std::uint32_t check_target(storage::Storage& storage, const std::string& target)
   setsid();
   umask(0);  // the kernel has applied the program's
   static_cast<void>(!chdir("/"));
-  for (const int number : {SIGINT, SIGHUP, SIGPIPE})
+  // It ends with the last program. Batch systems signal all processes of a job, so that programs
+  // can save what they have.
+  for (const int number : {SIGINT, SIGHUP, SIGPIPE, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2})
     std::signal(number, SIG_IGN);
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int standard = 0; standard <= 2; ++standard)
@@ -189,6 +191,7 @@ void enter_namespace(std::vector<FolderMap> maps) {
     return one.folder.size() < other.folder.size();
   });
   std::vector<std::unique_ptr<Server>> servers;
+  servers.reserve(maps.size());
   for (const FolderMap& map : maps)
     servers.push_back(std::make_unique<Server>(map.target));
   std::error_code ignored;
@@ -198,7 +201,7 @@ void enter_namespace(std::vector<FolderMap> maps) {
   for (std::size_t i = 0; i < maps.size(); ++i)
     mount_at(maps[i], *servers[i], only);
   // The working folder may be one of theirs now.
-  if (!here.empty()) static_cast<void>(!chdir(here.c_str()));
+  if (!here.empty() && chdir(here.c_str()) != 0) fail("the working folder " + here);
 }
 
 }  // namespace ferry::fuse

@@ -1,8 +1,6 @@
 #include "fuse/nodes.hpp"
 
 #include <algorithm>
-#include <ranges>
-#include <vector>
 
 namespace ferry::fuse {
 
@@ -13,15 +11,11 @@ Nodes::Nodes() {
 std::optional<std::string> Nodes::path_locked(std::uint64_t node) const {
   const auto found = nodes_.find(node);
   if (found == nodes_.end()) return {};
-  std::vector<const std::string*> names;
   const Node* at = found->second.get();
-  for (; at->folder != nullptr; at = at->folder.get())
-    names.push_back(&at->name);
-  if (at->number != root) return {};
   std::string path;
-  for (const std::string* name : std::views::reverse(names))
-    path.append("/").append(*name);
-  return path;
+  for (; at->folder != nullptr; at = at->folder.get())
+    path.insert(0, "/" + at->name);
+  return at->number == root ? std::optional(path) : std::nullopt;
 }
 
 std::optional<std::string> Nodes::path(std::uint64_t node) const {

@@ -111,6 +111,13 @@ TEST_F(Gathering, ErrorsWaitForTheFileThatWrote) {
   EXPECT_EQ(stored(), std::string(4, '\0') + "more");
 }
 
+TEST_F(Gathering, AFileWithOtherNamesGathersNothing) {
+  EXPECT_EQ(write(*file, 0, "one"), 3);
+  files.note_other_names(7);
+  EXPECT_EQ(write(*file, 3, "two"), 3);
+  EXPECT_EQ(stored(), "onetwo");
+}
+
 // Several threads, like a server's, and one that settles all the time: beside a plain string.
 TEST_F(Gathering, RandomWritesOfManyThreads) {
   Random random;

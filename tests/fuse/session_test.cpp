@@ -358,6 +358,50 @@ TEST_P(FuseSession, SeesWhatOthersChange) {
   EXPECT_EQ(served(work), 0);
 }
 
+TEST_P(FuseSession, AnOpenFileStaysThatFile) {
+  if (GetParam().name == std::string_view("Nfs")) GTEST_SKIP() << "a server of NFS ends it";
+  const auto work = [&] {
+    const std::string ours = place_ + "/f";
+    ferry::test::write_file(ours, "the first file");
+    const int file = open(ours.c_str(), O_RDWR);
+    // Another client replaces it.
+    ferry::test::write_file(*folder_ / "new", "new");
+    if (rename((*folder_ / "new").c_str(), (*folder_ / "f").c_str()) != 0) return 1;
+    sleep(2);  // the kernel asks again
+    struct stat status {};
+    if (fstat(file, &status) != 0 || status.st_size != 14) return 2;
+    char data[32]{};
+    if (pread(file, data, sizeof data, 0) != 14 || data != std::string("the first file")) return 3;
+    return ferry::test::read_file(ours) == "new" ? 0 : 4;
+  };
+  EXPECT_EQ(served(work), 0);
+}
+
+// A directory of several answers of the kernel's: what changes between them is not shown as it was.
+TEST_P(FuseSession, ListsWhatChangesMeanwhile) {
+  const auto work = [&] {
+    constexpr int files = 600;
+    const auto name = [&](int i) {
+      return place_ + "/" + std::string(150, 'n') + std::to_string(i);
+    };
+    for (int i = 0; i < files; ++i)
+      ferry::test::write_file(name(i), "");
+    DIR* folder = opendir(place_.c_str());
+    const dirent* first = readdir(folder);
+    for (int i = 0; i < files; ++i)
+      ferry::test::write_file(name(i), "contents");
+    int found = first != nullptr ? 1 : 0;
+    while (readdir(folder) != nullptr)
+      ++found;
+    closedir(folder);
+    if (found != files + 2) return 1;
+    for (int i = 0; i < files; ++i)
+      if (std::filesystem::file_size(name(i)) != 8) return 2;
+    return 0;
+  };
+  EXPECT_EQ(served(work), 0);
+}
+
 // Small writes wait for more on this side. Another client sees them when the file is synced or
 // closed, and else within a second or two.
 TEST_P(FuseSession, ShowsOthersWhatIsWritten) {
