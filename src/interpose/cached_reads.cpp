@@ -138,7 +138,7 @@ class SummaryLines {
                    [](const auto& one) { return one.load(std::memory_order_relaxed); });
     const std::uint64_t by_kernel = std::accumulate(reads.begin(), reads.end(), std::uint64_t{0});
     if (tally.reads + by_kernel == 0) return;
-    if (text_.size() - used_ < line_bytes_max) write_out();
+    if (text.size() - used_ < line_bytes_max) write_out();
     put("ferry-run: ");
     for (const char* at = tally.path; *at != '\0'; ++at)
       put({static_cast<unsigned char>(*at) < ' ' || *at == '\x7f' ? "?" : at, 1});
@@ -162,23 +162,23 @@ class SummaryLines {
 
  private:
   void put(std::string_view piece) {
-    std::copy_n(piece.data(), piece.size(), text_.data() + used_);
+    std::copy_n(piece.data(), piece.size(), text.data() + used_);
     used_ += piece.size();
   }
   void put(std::uint64_t number) {
-    char* const at = text_.data() + used_;
+    char* const at = text.data() + used_;
     used_ +=
-        static_cast<std::size_t>(std::to_chars(at, text_.data() + text_.size(), number).ptr - at);
+        static_cast<std::size_t>(std::to_chars(at, text.data() + text.size(), number).ptr - at);
   }
   void write_out() {
-    syscall(SYS_write, file_, text_.data(), used_);
+    syscall(SYS_write, file_, text.data(), used_);
     used_ = 0;
   }
 
   static constexpr std::size_t line_bytes_max = PATH_MAX + 1024;
   const int file_;
   std::size_t used_ = 0;
-  static inline constinit std::array<char, std::size_t{1} << 14> text_{};  // the one summary's
+  static inline constinit std::array<char, std::size_t{1} << 14> text{};  // the one summary's
 };
 
 // Their sum, or 0 if ferryd cannot make the call. The kernel finds what is wrong with it.
