@@ -241,6 +241,11 @@ ceph_configuration() {
   # The kernel notices other clients' writes late.
   fuse_disable_pagecache = true
 END
+  # Its count of bytes is one word without a lock. With several threads it can fall below zero, and
+  # the cluster takes itself for full.
+  if [[ $1 == memstore ]]; then
+    printf '[osd]\n  osd_op_num_shards = 1\n  osd_op_num_threads_per_shard = 1\n'
+  fi
   if ! ceph_limited; then return; fi
   for name in "${ceph_osds[@]}"; do
     printf '[%s]\n  public_addr = %s\n  cluster_addr = %s\n' "$name" \
