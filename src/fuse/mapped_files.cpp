@@ -78,23 +78,20 @@ bool MappedFiles::hide(std::uint64_t node, const HiddenName& name) {
   return found;
 }
 
-void MappedFiles::note_other_names(std::uint64_t node) {
+std::shared_ptr<GatheredWrites> MappedFiles::gathered_of(std::uint64_t node) const {
   const std::lock_guard lock(mutex_);
   const auto found = files_.lower_bound({node, 0});
-  if (found != files_.end() && found->first.first == node) found->second->gathered->stop();
+  return found != files_.end() && found->first.first == node ? found->second->gathered : nullptr;
+}
+
+void MappedFiles::note_other_names(std::uint64_t node) {
+  if (const auto gathered = gathered_of(node); gathered != nullptr) gathered->stop();
 }
 
 // A request that must see a write comes after the write's answer, so it sees its count.
 void MappedFiles::settle(storage::SyncCalls& calls, std::uint64_t node) const {
   if (gathering_ == 0) return;
-  std::shared_ptr<GatheredWrites> gathered;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = files_.lower_bound({node, 0});
-    if (found == files_.end() || found->first.first != node) return;
-    gathered = found->second->gathered;
-  }
-  gathered->settle(calls);
+  if (const auto gathered = gathered_of(node); gathered != nullptr) gathered->settle(calls);
 }
 
 void MappedFiles::settle_all(storage::SyncCalls& calls) const {

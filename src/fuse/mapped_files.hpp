@@ -74,6 +74,8 @@ class MappedFiles {
  private:
   using Key = std::pair<std::uint64_t, std::uint64_t>;  // node and number
 
+  // Those of a node that has an open file; null: none.
+  std::shared_ptr<GatheredWrites> gathered_of(std::uint64_t node) const;
   static void end(storage::SyncCalls& calls, MappedFile& opened);
 
   mutable std::mutex mutex_;

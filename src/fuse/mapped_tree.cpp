@@ -410,10 +410,9 @@ void MappedTree::open(TreeWorker& worker, const KernelRequest& request, KernelAn
     error = worker.calls.run({.kind = Kind::truncate, .file = opened->file.get()});
     opened->has_written = true;
   }
-  if (error == 0 && (truncates || status.status.links > 1)) {
-    files_.settle_all(worker.calls);  // what is gathered by another name
-    error = worker.calls.run(status);
-  }
+  const bool has_other_names = status.status.links > 1;
+  if (error == 0 && has_other_names) files_.settle_all(worker.calls);  // theirs may be gathered
+  if (error == 0 && (truncates || has_other_names)) error = worker.calls.run(status);
   if (error != 0) {
     worker.calls.run({.kind = Kind::close, .file = opened->file.release()});
     return answer.fail(error);
@@ -421,7 +420,7 @@ void MappedTree::open(TreeWorker& worker, const KernelRequest& request, KernelAn
   fuse_open_out to{};
   to.open_flags = open_flags(*opened, status.status);
   to.fh = files_.add(opened);
-  if (status.status.links > 1) files_.note_other_names(request.node());
+  if (has_other_names) files_.note_other_names(request.node());
   answer.add(to);
 }
 
