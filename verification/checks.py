@@ -349,4 +349,28 @@ SERVING = Model(
     ],
 )
 
-MODELS = [RING, PAGES, SERVING]
+POSITIONS = Model(
+    file="positions.pml",
+    defaults="READS=2 GIVERS=1",
+    optimise="-O0",
+    quick={"positions": ""},
+    default={"positions-givers": "GIVERS=2 READS=1"},
+    all={"positions-more": "GIVERS=2 READS=3"},
+    mutations={
+        "USERS_UNSEEN": "positions",  # takes the position though a call uses the kernel's
+        "COUNTED_LATE": "positions",  # a call looks who keeps the position, then counts itself
+        "OURS_KEPT": "positions",  # a call does not look again once it has counted itself
+        "ASKED_BEFORE_MOVING": "positions",  # asks the kernel for the position, then takes it
+        "MOVED_BLINDLY": "positions",  # a read stores where it ends
+        "KERNELS_KEPT": "positions",  # what is the kernel's may be taken after it was given back
+        "GIVEN_BEFORE_TOLD": "positions",  # says that it is the kernel's, then tells the kernel
+        "TOLD_WITHOUT_MOVING": "positions-givers",  # two threads tell the kernel at once
+    },
+    meanings=[
+        ("was_read[at]))", "P2 to P4: read a byte twice"),
+        ("was_read", "P2 to P4: skipped a byte"),
+        ("invalid end state", "a party never comes to its end"),
+    ],
+)
+
+MODELS = [RING, PAGES, SERVING, POSITIONS]

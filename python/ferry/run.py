@@ -168,7 +168,7 @@ def _explanation(
     where = f"below {', '.join(folders)}" if folders else f"outside {_SYSTEM_FOLDERS}"
     lines = [
         f"ferryd {process}, {state}, serves with a cache of {format_size(cache_bytes)}",
-        f"served: pread and preadv of regular files {where} that are open for reading alone",
+        f"served: pread, preadv, read and readv of regular files {where} that are open for reading alone",
     ]
     if rules:
         lines.append(f"buffered: {', '.join(rules)}")
@@ -178,7 +178,7 @@ def _explanation(
     ]
     if os.geteuid() != 0:
         lines.append("to the kernel: files of other users; the kernel leases a file to its owner alone")
-    lines.append("to the kernel: all other calls, among them read, write, mmap and sendfile")
+    lines.append("to the kernel: all other calls, among them write, mmap and sendfile")
     return lines
 
 

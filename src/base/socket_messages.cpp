@@ -5,7 +5,10 @@
 #include <cstring>
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/kernel_call.hpp"
 
 namespace ferry {
 namespace {
@@ -33,8 +36,8 @@ void take_descriptors(const cmsghdr& control, int& descriptor) {
 
 }  // namespace
 
-int error_of_socket_call() {
-  return errno == EAGAIN ? ETIMEDOUT : errno;
+int error_of_socket_call(int error) {
+  return error == EAGAIN ? ETIMEDOUT : error;
 }
 
 int send_message(int socket, const void* message, std::size_t bytes, int descriptor) {
@@ -52,11 +55,11 @@ int send_message(int socket, const void* message, std::size_t bytes, int descrip
     control->cmsg_len = CMSG_LEN(sizeof descriptor);
     std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
   }
-  ssize_t sent = -1;
-  do
-    sent = sendmsg(socket, &header, MSG_NOSIGNAL);
-  while (sent < 0 && errno == EINTR);
-  if (sent < 0) return error_of_socket_call();
+  // Not the C library's, which `ferry run` stands in for.
+  long sent = -EINTR;
+  while (sent == -EINTR)
+    sent = kernel_call(SYS_sendmsg, socket, &header, MSG_NOSIGNAL);
+  if (sent < 0) return error_of_socket_call(static_cast<int>(-sent));
   return static_cast<std::size_t>(sent) == bytes ? 0 : EPROTO;
 }
 
@@ -73,7 +76,7 @@ int receive_message(int socket, void* message, std::size_t bytes, int& descripto
   do
     got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_TRUNC);
   while (got < 0 && errno == EINTR);
-  if (got < 0) return error_of_socket_call();
+  if (got < 0) return error_of_socket_call(errno);
   for (cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr;
        control = CMSG_NXTHDR(&header, control)) {
     if (control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS)

@@ -11,7 +11,7 @@ int send_message(int socket, const void* message, std::size_t bytes, int descrip
 // Receives exactly `bytes`; EPROTO for another size, ENOTCONN at the end. `descriptor` gets the one
 // that came, close-on-exec, or -1.
 int receive_message(int socket, void* message, std::size_t bytes, int& descriptor);
-// The errno of a call on such a socket that failed: its EAGAIN means that its time ran out.
-int error_of_socket_call();
+// What a failed call on such a socket means: its EAGAIN means that its time ran out.
+int error_of_socket_call(int error);
 
 }  // namespace ferry

@@ -260,14 +260,27 @@ std::int64_t Client::pread(const ServedFile& file, void* to, std::uint64_t bytes
     whole = copy(here, here.first_group + place.reader, file, static_cast<unsigned char*>(to),
                  wanted, offset);
   }
-  finish_copy();  // D3
-  const bool lives = (here.table->alive.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) == 0 &&
-                     // A handler of a signal that came meanwhile may have forked.
-                     life_->attachment.load(std::memory_order_relaxed) == number;
-  if (entry.mark.load(std::memory_order_relaxed) != file.mark || !lives) return gone;
+  if (!stands(here, file)) return gone;
   if (whole) return static_cast<std::int64_t>(wanted);
   hint(here, place, file, offset, wanted);
   return missed;
+}
+
+std::int64_t Client::size_bytes(const ServedFile& file) const {
+  const Attached* here = attached_.load(std::memory_order_acquire);
+  if (here == nullptr || (file.mark & 1) == 0) return gone;
+  const std::uint64_t size =
+      here->table->files[file.entry].size_bytes.load(std::memory_order_relaxed);
+  return stands(*here, file) ? static_cast<std::int64_t>(size) : gone;
+}
+
+// D3: whether what was loaded before is of the file.
+bool Client::stands(const Attached& here, const ServedFile& file) const {
+  finish_copy();
+  return (here.table->alive.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) == 0 &&
+         here.table->files[file.entry].mark.load(std::memory_order_relaxed) == file.mark &&
+         // A handler of a signal that came meanwhile may have forked.
+         life_->attachment.load(std::memory_order_relaxed) == here.number;
 }
 
 // Each page in turn. A signal handler that reads on this thread uses the same mark: what it

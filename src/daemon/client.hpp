@@ -39,6 +39,8 @@ class Client {
   // hint was left; `gone`: the file is served no more. Thread-safe, also in signal handlers. Waits
   // for nothing; a thread's first call may ask ferryd for a place, as offer() does.
   std::int64_t pread(const ServedFile& file, void* to, std::uint64_t bytes, std::uint64_t offset);
+  // The file's size in bytes, or `gone`. Thread-safe, also in signal handlers; waits for nothing.
+  std::int64_t size_bytes(const ServedFile& file) const;
 
  private:
   struct Attached;  // the mapped memory
@@ -48,6 +50,7 @@ class Client {
   int attach();
   int ask(DaemonRequest& request, int descriptor, DaemonAnswer& answer, int& received) const;
   bool enter(Place& place);
+  bool stands(const Attached& here, const ServedFile& file) const;
   void keep(std::uint64_t attachment, const std::uint32_t* readers, std::uint32_t count);
   bool take_spare(std::uint64_t attachment, std::uint32_t& reader);
   static void leave(void* place);

@@ -50,7 +50,7 @@ int connect_to(const char* path, int timeout_ms) {
   pid_t pid = 0;
   // A full queue of connections makes this wait, no longer than the time to send.
   if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    error = error_of_socket_call();
+    error = error_of_socket_call(errno);
   } else if (!is_own_process(socket, pid)) {
     error = EPERM;
   }

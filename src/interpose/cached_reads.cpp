@@ -1,4 +1,4 @@
-// Uses bare system calls and no memory of the program's allocator outside start() and finish():
+// Uses kernel_call and no memory of the program's allocator outside start() and finish():
 // the reads here may come from a signal handler.
 #include "interpose/cached_reads.hpp"
 
@@ -18,11 +18,13 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/kernel_call.hpp"
 #include "interpose/serving_settings.hpp"
 
 namespace ferry::run {
@@ -38,12 +40,17 @@ struct ReadTally {
 
 namespace {
 
-// A read or two cost less than an offer (50 us, against some 1 us a read), and most programs that
-// call pread once or twice look at a header.
-constexpr unsigned reads_before_offer = 2;
+// An offer costs some 50 us, and a read that is served saves some 0.3 us. Most programs that call
+// pread once or twice look at a header, and those that call it more often do so very often. Reads
+// at the position mostly go once through the file, so it is offered when they could have paid.
+constexpr unsigned pread_cost = 100;
+constexpr unsigned read_cost = 1;
+constexpr unsigned cost_before_offer = 2 * pread_cost;
 // What stands in the way of an offer often lasts: a writer, a ferryd that is not there or has no
 // room. One that ferryd does not answer takes a second or two.
-constexpr unsigned reads_before_next_offer = 1000;
+constexpr unsigned cost_before_next_offer = 1000 * pread_cost;
+// Larger reads at the position gain nothing: a copy costs the kernel as much.
+constexpr std::uint64_t small_read_bytes = std::uint64_t{1} << 16;
 
 constexpr std::uint64_t call_bytes_max = 0x7ffff000;  // the kernel's
 constexpr auto offset_max = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
@@ -54,7 +61,7 @@ void say(std::initializer_list<std::string_view> pieces) {
   const auto end = std::transform(pieces.begin(), pieces.end(), list.begin(), [](auto piece) {
     return iovec{const_cast<char*>(piece.data()), piece.size()};
   });
-  syscall(SYS_writev, STDERR_FILENO, list.data(), end - list.begin());
+  kernel_call(SYS_writev, STDERR_FILENO, list.data(), end - list.begin());
 }
 
 // The tallies: a hash table by path, whose entries are never removed, in memory of its own. Signal
@@ -120,6 +127,7 @@ constexpr std::array<std::string_view, kernel_reasons> reason_texts{"before it w
                                                                     "no ferryd",
                                                                     "refused",
                                                                     "missed",
+                                                                    "position shared",
                                                                     "not for a cache"};
 
 // The lines of the summary, in a buffer of fixed size: a handler of a signal may end the process
@@ -171,7 +179,7 @@ class SummaryLines {
         static_cast<std::size_t>(std::to_chars(at, text.data() + text.size(), number).ptr - at);
   }
   void write_out() {
-    syscall(SYS_write, file_, text.data(), used_);
+    kernel_call(SYS_write, file_, text.data(), used_);
     used_ = 0;
   }
 
@@ -199,7 +207,7 @@ std::uint64_t bytes_of(const iovec* vectors, int count, off_t offset) {
 constinit CachedReads CachedReads::only{};
 
 void CachedReads::start() {
-  process_ = static_cast<pid_t>(syscall(SYS_getpid));
+  process_ = static_cast<pid_t>(kernel_call(SYS_getpid));
   settings_ = ServingSettings::from_environment();
   if (settings_ == nullptr) return;
   if (!settings_->error.empty()) say({"ferry-run: ", settings_->error, "\n"});
@@ -217,7 +225,7 @@ bool CachedReads::change_from(Slot& slot, std::uint64_t word, SlotState to) {
 // The state before.
 std::uint64_t CachedReads::change(Slot& slot, Phase phase) {
   std::uint64_t word = slot.state.load(std::memory_order_acquire);
-  while (!change_from(slot, word, {phase, KernelReason::too_few, reads_before_offer, 0}))
+  while (!change_from(slot, word, {phase, KernelReason::too_few, cost_before_offer, 0}))
     word = slot.state.load(std::memory_order_acquire);
   slot.tally.store(nullptr, std::memory_order_relaxed);
   return word;
@@ -230,6 +238,7 @@ void CachedReads::opened(int descriptor, int flags) {
   const bool may_be = is_on_.load(std::memory_order_acquire) && (flags & O_ACCMODE) == O_RDONLY &&
                       (flags & refused) == 0;
   Slot& slot = slots_[number];
+  if (!is_in_child()) slot.position.opened(may_be);
   if (!may_be) {
     leave(descriptor);
     return;
@@ -241,7 +250,16 @@ void CachedReads::opened(int descriptor, int flags) {
 }
 
 void CachedReads::leave(int descriptor) {
-  if (may_serve(descriptor)) change(slots_[static_cast<unsigned>(descriptor)], Phase::none);
+  if (!may_serve(descriptor)) return;
+  give_back_slowly(descriptor);
+  // What a child does not serve, its parent may.
+  change(slots_[static_cast<unsigned>(descriptor)], is_in_child() ? Phase::candidate : Phase::none);
+}
+
+// It has this memory, but descriptors of its own.
+bool CachedReads::is_in_child() const {
+  return shares_memory_.load(std::memory_order_relaxed) &&
+         static_cast<pid_t>(kernel_call(SYS_getpid)) != process_;
 }
 
 // Only numbers that were candidates can be anything else than `none`.
@@ -252,7 +270,10 @@ unsigned CachedReads::end_of(unsigned last) const {
 
 void CachedReads::closing(unsigned first, unsigned last) {
   for (const unsigned end = end_of(last); first < end; ++first)
-    if (may_serve(static_cast<int>(first))) change(slots_[first], Phase::changing);
+    if (may_serve(static_cast<int>(first))) {
+      change(slots_[first], Phase::changing);
+      give_back_slowly(static_cast<int>(first));
+    }
 }
 
 void CachedReads::closed(unsigned first, unsigned last) {
@@ -267,13 +288,22 @@ void CachedReads::stop() {
 }
 
 void CachedReads::before_fork() {
-  is_own_offering_ = offering_.load() == static_cast<pid_t>(syscall(SYS_gettid));
+  give_back_positions();
+  is_own_offering_ = offering_.load() == static_cast<pid_t>(kernel_call(SYS_gettid));
+}
+
+void CachedReads::before_child(int flags) {
+  const bool is_thread = (flags & CLONE_THREAD) != 0;
+  // With this process's descriptors, but unseen when it closes them.
+  if ((flags & CLONE_FILES) != 0 && !is_thread) stop();
+  if ((flags & CLONE_VM) != 0 && !is_thread) shares_memory_.store(true);
+  give_back_positions();
 }
 
 // The child has this thread alone, and its own numbers. What the parent has read is not its.
 void CachedReads::after_fork_in_child() {
-  process_ = static_cast<pid_t>(syscall(SYS_getpid));
-  offering_.store(is_own_offering_ ? static_cast<pid_t>(syscall(SYS_gettid)) : 0);
+  process_ = static_cast<pid_t>(kernel_call(SYS_getpid));
+  offering_.store(is_own_offering_ ? static_cast<pid_t>(kernel_call(SYS_gettid)) : 0);
   for (std::atomic<ReadTally*>& list : tallies) {
     for (ReadTally* tally = list.load(); tally != nullptr; tally = tally->next) {
       tally->reads = 0;
@@ -290,7 +320,8 @@ ssize_t CachedReads::read_slowly(int descriptor, const iovec* vectors, int count
   Slot& slot = slots_[static_cast<unsigned>(descriptor)];
   const int saved = errno;
   std::uint64_t word = slot.state.load(std::memory_order_acquire);
-  if (SlotState::of(word).phase != Phase::served) word = count_and_offer(descriptor, word);
+  if (SlotState::of(word).phase != Phase::served)
+    word = count_and_offer(descriptor, word, pread_cost);
   ssize_t got = -1;
   if (SlotState::of(word).phase == Phase::served) {
     got = read_served(slot, word, vectors, count, offset);
@@ -300,6 +331,85 @@ ssize_t CachedReads::read_slowly(int descriptor, const iovec* vectors, int count
   errno = saved;
   return got;
 }
+
+// ---- the position ------------------------------------------------------------------------------
+
+// Whether it is ours, or becomes so now. errno stays.
+bool CachedReads::has_position(int descriptor, const iovec* vectors, int count,
+                               Position::Seen& seen) {
+  Slot& slot = slots_[static_cast<unsigned>(descriptor)];
+  seen = slot.position.look();
+  if (seen.is_ours()) return true;
+  if (!slot.position.may_be_taken() && !settings_->wants_summary) return false;
+  const int saved = errno;
+  std::uint64_t word = slot.state.load(std::memory_order_acquire);
+  const std::uint64_t bytes = bytes_of(vectors, count, 0);
+  KernelReason reason = KernelReason::other;
+  if (!slot.position.may_be_taken()) {
+    if (SlotState::of(word).phase == Phase::candidate) find_tally_of(descriptor, word);
+    reason = KernelReason::position;
+  } else if (bytes > 0 && bytes <= small_read_bytes) {
+    if (SlotState::of(word).phase != Phase::served)
+      word = count_and_offer(descriptor, word, read_cost);
+    reason = SlotState::of(word).reason;
+    if (SlotState::of(word).phase == Phase::served && takes_positions_.load()) {
+      // `changing` comes before the position is given back (closing): one of the two is seen here.
+      slot.position.take(descriptor, [&] { return slot.state.load() == word; });
+      seen = slot.position.look();
+      reason = KernelReason::position;
+    }
+  }
+  if (!seen.is_ours()) count_kernel_read(slot, reason);
+  errno = saved;
+  return seen.is_ours();
+}
+
+// Within the file as it is served. Whether the kernel would go elsewhere depends on the file
+// system.
+bool CachedReads::seek_here(int descriptor, off_t offset, int whence, off_t& reached) {
+  Slot& slot = slots_[static_cast<unsigned>(descriptor)];
+  while (true) {
+    const Position::Seen seen = slot.position.look();
+    if (!seen.is_ours()) return false;
+    const std::uint64_t word = slot.state.load(std::memory_order_acquire);
+    daemon::ServedFile file;
+    if (SlotState::of(word).phase != Phase::served || !load(slot, word, file)) return false;
+    const std::int64_t size = client_->size_bytes(file);
+    if (size < 0) return false;
+    std::int64_t from = 0;
+    if (whence == SEEK_CUR) {
+      from = seen.offset();
+    } else if (whence == SEEK_END) {
+      from = size;
+    } else if (whence != SEEK_SET) {
+      return false;
+    }
+    std::int64_t to = 0;
+    if (__builtin_add_overflow(from, offset, &to) || to < 0 ||
+        to > std::min(size, Position::offset_max))
+      return false;
+    reached = to;
+    if (slot.position.move(seen, to)) return true;
+  }
+}
+
+void CachedReads::give_back_slowly(int descriptor) {
+  if (!is_in_child()) slots_[static_cast<unsigned>(descriptor)].position.give_back(descriptor);
+}
+
+void CachedReads::give_back_positions() {
+  if (is_in_child()) return;
+  for (unsigned number = 0, end = end_.load(); number < end; ++number)
+    if (may_serve(static_cast<int>(number)))
+      slots_[number].position.give_back(static_cast<int>(number));
+}
+
+void CachedReads::leave_positions() {
+  takes_positions_.store(false);
+  give_back_positions();
+}
+
+// ---- bytes -------------------------------------------------------------------------------------
 
 // S3.
 bool CachedReads::load(const Slot& slot, std::uint64_t word, daemon::ServedFile& file) const {
@@ -326,7 +436,7 @@ ssize_t CachedReads::read_served(Slot& slot, std::uint64_t word, const iovec* ve
                                             static_cast<std::uint64_t>(offset) + done);
     if (got < 0) {  // the kernel makes all of the call
       if (got != daemon::Client::missed)
-        change_from(slot, word, {Phase::candidate, KernelReason::too_few, reads_before_offer, 0});
+        change_from(slot, word, {Phase::candidate, KernelReason::too_few, cost_before_offer, 0});
       count_kernel_read(slot, KernelReason::missed);
       return -1;
     }
@@ -343,30 +453,34 @@ ssize_t CachedReads::read_served(Slot& slot, std::uint64_t word, const iovec* ve
 // ---- offering ----------------------------------------------------------------------------------
 
 // A read of a file that is not served; returns the state that it leaves.
-std::uint64_t CachedReads::count_and_offer(int descriptor, std::uint64_t word) {
+std::uint64_t CachedReads::count_and_offer(int descriptor, std::uint64_t word, unsigned cost) {
   Slot& slot = slots_[static_cast<unsigned>(descriptor)];
   SlotState state = SlotState::of(word);
   if (state.phase != Phase::candidate) return word;
-  if (settings_->wants_summary && slot.tally.load(std::memory_order_relaxed) == nullptr &&
-      hold_offering()) {
-    const bool may_be = may_offer(descriptor);
-    if (may_be) slot.tally.store(find_tally(path_.data()), std::memory_order_relaxed);
-    offering_.store(0, std::memory_order_release);
-    if (!may_be) {
-      change_from(slot, word, {});
-      return 0;
-    }
-  }
+  if (settings_->wants_summary && !find_tally_of(descriptor, word)) return 0;
   if (state.left == 0) return offer(descriptor, word);
   // If two threads count at once, one is not counted.
-  state.left -= 1;
+  state.left -= std::min(state.left, cost);
   slot.state.compare_exchange_strong(word, state.word());
   return state.word();
 }
 
+// Of a candidate. False if it is none: then it is left.
+bool CachedReads::find_tally_of(int descriptor, std::uint64_t word) {
+  Slot& slot = slots_[static_cast<unsigned>(descriptor)];
+  if (slot.tally.load(std::memory_order_relaxed) != nullptr || !hold_offering()) return true;
+  const bool may_be = may_offer(descriptor);
+  if (may_be) slot.tally.store(find_tally(path_.data()), std::memory_order_relaxed);
+  offering_.store(0, std::memory_order_release);
+  if (may_be) return true;
+  give_back_slowly(descriptor);
+  change_from(slot, word, {});
+  return false;
+}
+
 bool CachedReads::hold_offering() {
   pid_t nobody = 0;
-  return offering_.compare_exchange_strong(nobody, static_cast<pid_t>(syscall(SYS_gettid)));
+  return offering_.compare_exchange_strong(nobody, static_cast<pid_t>(kernel_call(SYS_gettid)));
 }
 
 std::uint64_t CachedReads::offer(int descriptor, std::uint64_t word) {
@@ -374,9 +488,10 @@ std::uint64_t CachedReads::offer(int descriptor, std::uint64_t word) {
   if (!hold_offering()) return word;  // the next read tries again
   std::uint64_t now = word;
   // A child of vfork has descriptors of its own, and a child that no handler saw a copy of this.
-  if (static_cast<pid_t>(syscall(SYS_getpid)) == process_ &&
+  if (static_cast<pid_t>(kernel_call(SYS_getpid)) == process_ &&
       slot.state.load(std::memory_order_acquire) == word) {
     const SlotState found = ask(descriptor, slot);
+    if (found.phase == Phase::none) give_back_slowly(descriptor);
     if (change_from(slot, word, found)) now = slot.state.load(std::memory_order_acquire);
   }
   offering_.store(0, std::memory_order_release);
@@ -394,20 +509,20 @@ CachedReads::SlotState CachedReads::ask(int descriptor, Slot& slot) {
     slot.mark.store(file.mark, std::memory_order_release);
     return {Phase::served, KernelReason::too_few, 0, 0};
   }
-  if (error == EAGAIN) return {Phase::candidate, KernelReason::too_few, reads_before_offer, 0};
+  if (error == EAGAIN) return {Phase::candidate, KernelReason::too_few, cost_before_offer, 0};
   const KernelReason reason = reason_of(error);
   const bool may_pass = reason == KernelReason::writers || reason == KernelReason::no_daemon ||
                         reason == KernelReason::too_many || reason == KernelReason::empty;
-  if (may_pass) return {Phase::candidate, reason, reads_before_next_offer, 0};
+  if (may_pass) return {Phase::candidate, reason, cost_before_next_offer, 0};
   return {Phase::refused, reason, 0, 0};
 }
 
 // S5: a regular file, open for reading only, in a place that is ours. Its name goes to `path_`.
 bool CachedReads::may_offer(int descriptor) {
   struct stat status {};
-  if (syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0) return false;
+  if (kernel_call(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0) return false;
   if (!S_ISREG(status.st_mode)) return false;
-  const long flags = syscall(SYS_fcntl, descriptor, F_GETFL, 0);
+  const long flags = kernel_call(SYS_fcntl, descriptor, F_GETFL, 0);
   if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY || (flags & (O_DIRECT | O_PATH)) != 0)
     return false;
   char link[32] = "/proc/self/fd/";
@@ -419,7 +534,7 @@ bool CachedReads::may_offer(int descriptor) {
   for (; divisor > 0; divisor /= 10)
     *at++ = static_cast<char>('0' + number / divisor % 10);
   *at = '\0';
-  const long length = syscall(SYS_readlinkat, AT_FDCWD, link, path_.data(), path_.size() - 1);
+  const long length = kernel_call(SYS_readlinkat, AT_FDCWD, link, path_.data(), path_.size() - 1);
   if (length <= 0) return false;
   path_[static_cast<std::size_t>(length)] = '\0';
   return settings_->takes(path_.data());
@@ -457,16 +572,17 @@ void CachedReads::count_kernel_read(const Slot& slot, KernelReason reason) const
 void CachedReads::finish() {
   if (settings_ == nullptr || !settings_->wants_summary) return;
   // A child of vfork that could not run its program ends here, in its parent's memory.
-  if (static_cast<pid_t>(syscall(SYS_getpid)) != process_ || is_finished_.exchange(true)) return;
+  if (static_cast<pid_t>(kernel_call(SYS_getpid)) != process_ || is_finished_.exchange(true))
+    return;
   const bool was_read = std::any_of(tallies.begin(), tallies.end(),
                                     [](const auto& list) { return list.load() != nullptr; });
   if (!was_read) return;
   int file = STDERR_FILENO;
   if (settings_->summary != "-") {
-    file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, settings_->summary.c_str(),
-                                    O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));
+    file = static_cast<int>(kernel_call(SYS_openat, AT_FDCWD, settings_->summary.c_str(),
+                                        O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));
     if (file < 0) {
-      say({"ferry-run: FERRY_RUN_SUMMARY: ", settings_->summary, ": ", strerrordesc_np(errno),
+      say({"ferry-run: FERRY_RUN_SUMMARY: ", settings_->summary, ": ", strerrordesc_np(-file),
            "\n"});
       return;
     }
@@ -477,7 +593,7 @@ void CachedReads::finish() {
       for (const ReadTally* tally = list.load(); tally != nullptr; tally = tally->next)
         lines.add(*tally);
   }
-  if (file != STDERR_FILENO) syscall(SYS_close, file);
+  if (file != STDERR_FILENO) kernel_call(SYS_close, file);
 }
 
 }  // namespace ferry::run

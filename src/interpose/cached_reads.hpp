@@ -1,11 +1,12 @@
-// Files of this process whose `pread` ferryd serves from its page cache.
+// Files of this process whose `pread` and `read` ferryd serves from its page cache.
 //
-// The descriptor stays the kernel's own, and so do its position and every other call on it. Beside
-// it lies a slot that says whether ferryd serves the file. Slots are never freed: there is one for
-// each small descriptor number, in one array.
+// The descriptor stays the kernel's own, and so does every other call on it. Beside it lies a slot
+// that says whether ferryd serves the file, and who keeps its position (position.hpp). Slots are
+// never freed: there is one for each small descriptor number, in one array.
 //
 //   phase      means                                           then
-//   none       not ours: the kernel makes all calls            opened() for reading: candidate
+//   none       not ours: the kernel makes all calls, and       opened() for reading: candidate
+//              keeps the position
 //   candidate  reads are counted, and the file is offered      served, refused, none
 //   served     the two words of the slot are its ServedFile    candidate, when ferryd says `gone`
 //   refused    offered, and it never will be                   -
@@ -37,7 +38,8 @@
 // and functions taken from the C library by handle (dlopen and dlsym, RTLD_DEEPBIND).
 //
 // A child of vfork shares this memory, but not the descriptors. It may close them: the parent's
-// files become candidates then, and are offered again.
+// files become candidates then, and are offered again. It leaves the positions as they are; those
+// of all files that it can know were given back before vfork.
 #pragma once
 
 #include <array>
@@ -50,6 +52,7 @@
 #include <sys/uio.h>
 
 #include "daemon/client.hpp"
+#include "interpose/position.hpp"
 
 namespace ferry::run {
 
@@ -68,14 +71,23 @@ enum class KernelReason : unsigned {
   no_daemon,
   refused,
   missed,
+  position,
   other
 };
-inline constexpr std::size_t kernel_reasons = 11;
+inline constexpr std::size_t kernel_reasons = 12;
 static_assert(static_cast<std::size_t>(KernelReason::other) + 1 == kernel_reasons);
 
 class CachedReads {
  public:
   static CachedReads& instance() { return only; }
+
+  // False for almost all that are not ours. It comes before every call, so it is one load.
+  bool may_serve(int descriptor) const {
+    return static_cast<unsigned>(descriptor) < descriptors_max &&
+           SlotState::of(
+               slots_[static_cast<unsigned>(descriptor)].state.load(std::memory_order_relaxed))
+                   .phase != Phase::none;
+  }
 
   // From the environment, once, before the program runs.
   void start();
@@ -103,8 +115,25 @@ class CachedReads {
       return -1;
     return read_slowly(descriptor, vectors, count, offset);
   }
+  // read(2) and lseek(2) of a descriptor that we may serve. `here` makes the kernel's call at the
+  // kernel's position, `at` the kernel's read at another.
+  template <class Here, class At>
+  ssize_t read(int descriptor, const iovec* vectors, int count, Here here, At at);
+  template <class Here>
+  off_t seek(int descriptor, off_t offset, int whence, Here here);
+
+  // Before the kernel's position is used otherwise, or known to another descriptor or process.
+  void give_back_position(int descriptor) {
+    if (may_serve(descriptor)) [[unlikely]]
+      give_back_slowly(descriptor);
+  }
+  void give_back_positions();
+  // And none is taken any more.
+  void leave_positions();
 
   void before_fork();
+  // Before a child that no handler of fork sees. `flags` are those of clone(2).
+  void before_child(int flags);
   void after_fork_in_child();
   // Reports what was read, once.
   void finish();
@@ -112,7 +141,7 @@ class CachedReads {
  private:
   enum class Phase : std::uint64_t { none, candidate, served, refused, changing };
 
-  // One word. In a candidate, `left` reads come before the offer.
+  // One word. In a candidate, reads of cost `left` come before the offer.
   struct SlotState {
     Phase phase = Phase::none;
     KernelReason reason = KernelReason::too_few;  // of a candidate, or refused
@@ -121,7 +150,7 @@ class CachedReads {
 
     static constexpr unsigned phase_bits = 3;
     static constexpr unsigned reason_bits = 4;
-    static constexpr unsigned left_bits = 10;
+    static constexpr unsigned left_bits = 18;
     std::uint64_t word() const;
     static SlotState of(std::uint64_t word);
   };
@@ -131,24 +160,24 @@ class CachedReads {
     std::atomic<std::uint64_t> entry_and_inode;
     std::atomic<std::uint64_t> mark;
     std::atomic<ReadTally*> tally;  // advice: null where nothing is reported
+    Position position;
   };
-  static_assert(sizeof(Slot) == 32);
+  static_assert(sizeof(Slot) == 48);
 
   static constexpr unsigned descriptors_max = 65536;
 
-  bool may_serve(int descriptor) const {
-    return static_cast<unsigned>(descriptor) < descriptors_max &&
-           SlotState::of(
-               slots_[static_cast<unsigned>(descriptor)].state.load(std::memory_order_relaxed))
-                   .phase != Phase::none;
-  }
   ssize_t read_slowly(int descriptor, const iovec* vectors, int count, off_t offset);
+  bool has_position(int descriptor, const iovec* vectors, int count, Position::Seen& seen);
+  bool seek_here(int descriptor, off_t offset, int whence, off_t& reached);
+  void give_back_slowly(int descriptor);
+  bool is_in_child() const;
   ssize_t read_served(Slot& slot, std::uint64_t word, const iovec* vectors, int count,
                       off_t offset);
-  std::uint64_t count_and_offer(int descriptor, std::uint64_t word);
+  std::uint64_t count_and_offer(int descriptor, std::uint64_t word, unsigned cost);
   std::uint64_t offer(int descriptor, std::uint64_t word);
   SlotState ask(int descriptor, Slot& slot);
   bool may_offer(int descriptor);
+  bool find_tally_of(int descriptor, std::uint64_t word);
   bool hold_offering();
   bool load(const Slot& slot, std::uint64_t word, daemon::ServedFile& file) const;
   static std::uint64_t change(Slot& slot, Phase phase);
@@ -161,6 +190,8 @@ class CachedReads {
 
   std::array<Slot, descriptors_max> slots_{};
   std::atomic<bool> is_on_{false};
+  std::atomic<bool> takes_positions_{true};
+  std::atomic<bool> shares_memory_{false};
   std::atomic<unsigned> end_{0};    // after the largest number that was ever a candidate
   std::atomic<pid_t> offering_{0};  // the thread that offers; 0: none
   // The file's that may_offer() last looked at; of whoever holds `offering_`. Not on the stack:
@@ -187,6 +218,34 @@ inline CachedReads::SlotState CachedReads::SlotState::of(std::uint64_t word) {
           static_cast<KernelReason>(low(word >> phase_bits, reason_bits)),
           static_cast<unsigned>(low(word >> (phase_bits + reason_bits), left_bits)),
           word >> (phase_bits + reason_bits + left_bits)};
+}
+
+template <class Here, class At>
+ssize_t CachedReads::read(int descriptor, const iovec* vectors, int count, Here here, At at) {
+  Position& position = slots_[static_cast<unsigned>(descriptor)].position;
+  Position::Seen seen = position.look();
+  while (has_position(descriptor, vectors, count, seen)) {
+    ssize_t got = read_slowly(descriptor, vectors, count, seen.offset());
+    if (got < 0) got = at(static_cast<off_t>(seen.offset()));
+    if (got <= 0) return got;
+    const std::int64_t next = seen.offset() + got;
+    if (next > Position::offset_max) {
+      position.give_back(descriptor);
+      break;
+    }
+    if (position.move(seen, next)) return got;
+  }
+  const Position::KernelUse use(position, descriptor);
+  return here();
+}
+
+template <class Here>
+off_t CachedReads::seek(int descriptor, off_t offset, int whence, Here here) {
+  off_t reached = 0;
+  if (seek_here(descriptor, offset, whence, reached)) return reached;
+  Position& position = slots_[static_cast<unsigned>(descriptor)].position;
+  const Position::KernelUse use(position, descriptor);
+  return here();
 }
 
 // Lives while the kernel takes descriptors from their files (S4).

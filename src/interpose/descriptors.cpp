@@ -10,8 +10,10 @@
 #include <linux/close_range.h>
 #include <sched.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -57,6 +59,12 @@ void release(int descriptor, const char* why) {
   Files::instance().release(descriptor, why);
 }
 
+// Before the kernel's position is used, or shared with another descriptor.
+void release_position(int descriptor, const char* why) {
+  release(descriptor, why);
+  CachedReads::instance().give_back_position(descriptor);
+}
+
 // Vectored transfers, one vector after another: `transfer(data, bytes, done)`.
 template <class Transfer>
 ssize_t for_vectors(const iovec* vectors, int count, Transfer&& transfer) {
@@ -73,6 +81,36 @@ ssize_t for_vectors(const iovec* vectors, int count, Transfer&& transfer) {
     if (static_cast<std::size_t>(moved) < vectors[i].iov_len) break;
   }
   return done;
+}
+
+// At the position. Out of line, because few descriptors are served.
+template <class Here>
+__attribute__((noinline, cold)) ssize_t read_slowly(int descriptor, void* data, size_t bytes,
+                                                    Here here) {
+  const iovec one{data, bytes};
+  return CachedReads::instance().read(descriptor, &one, 1, here, [=](off_t offset) {
+    return next<ssize_t(int, void*, size_t, off_t), "pread64">()(descriptor, data, bytes, offset);
+  });
+}
+template <class Here>
+__attribute__((noinline, cold)) ssize_t readv_slowly(int descriptor, const iovec* vectors,
+                                                     int count, Here here) {
+  return CachedReads::instance().read(descriptor, vectors, count, here, [=](off_t offset) {
+    return next<ssize_t(int, const iovec*, int, off_t), "preadv64">()(descriptor, vectors, count,
+                                                                      offset);
+  });
+}
+template <class Here>
+__attribute__((noinline, cold)) off_t seek_slowly(int descriptor, off_t offset, int whence,
+                                                  Here here) {
+  return CachedReads::instance().seek(descriptor, offset, whence, here);
+}
+// `slowly` if ferryd may serve the file.
+template <class Here, class Slowly>
+__attribute__((always_inline)) inline auto at_position(int descriptor, Here here, Slowly slowly) {
+  if (CachedReads::instance().may_serve(descriptor)) [[unlikely]]
+    return slowly(here);
+  return here();
 }
 
 ssize_t not_served(int, const iovec*, int, off_t) {
@@ -143,17 +181,33 @@ FERRY_STANDS_IN(void, closefrom, int first) {
 
 // ---- moving data -------------------------------------------------------------------------------
 
-FERRY_STANDS_IN(ssize_t, read, int descriptor, void* data, size_t bytes) {
-  return either(
-      descriptor, [=](TrackedFile& file) { return file.read(data, bytes); },
-      [=] { return next<ssize_t(int, void*, size_t), "read">()(descriptor, data, bytes); });
-}
+#define FERRY_READ(name)                                                                           \
+  FERRY_STANDS_IN(ssize_t, name, int descriptor, void* data, size_t bytes) {                       \
+    return either(                                                                                 \
+        descriptor, [=](TrackedFile& file) { return file.read(data, bytes); },                     \
+        [=] {                                                                                      \
+          return at_position(                                                                      \
+              descriptor,                                                                          \
+              [=] { return next<ssize_t(int, void*, size_t), #name>()(descriptor, data, bytes); }, \
+              [=](auto here) { return read_slowly(descriptor, data, bytes, here); });              \
+        });                                                                                        \
+  }
+FERRY_READ(read)
+FERRY_READ(__read)
 FERRY_STANDS_IN(ssize_t, __read_chk, int descriptor, void* data, size_t bytes, size_t room) {
   return either(
       descriptor, [=](TrackedFile& file) { return file.read(data, std::min(bytes, room)); },
       [=] {
-        return next<ssize_t(int, void*, size_t, size_t), "__read_chk">()(descriptor, data, bytes,
-                                                                         room);
+        return at_position(
+            descriptor,
+            [=] {
+              return next<ssize_t(int, void*, size_t, size_t), "__read_chk">()(descriptor, data,
+                                                                               bytes, room);
+            },
+            [=](auto here) {
+              // What does not fit ends the program.
+              return bytes <= room ? read_slowly(descriptor, data, bytes, here) : here();
+            });
       });
 }
 FERRY_STANDS_IN(ssize_t, write, int descriptor, const void* data, size_t bytes) {
@@ -215,7 +269,14 @@ FERRY_STANDS_IN(ssize_t, readv, int descriptor, const iovec* vectors, int count)
           return file.read(data, bytes);
         });
       },
-      [=] { return next<ssize_t(int, const iovec*, int), "readv">()(descriptor, vectors, count); });
+      [=] {
+        return at_position(
+            descriptor,
+            [=] {
+              return next<ssize_t(int, const iovec*, int), "readv">()(descriptor, vectors, count);
+            },
+            [=](auto here) { return readv_slowly(descriptor, vectors, count, here); });
+      });
 }
 FERRY_STANDS_IN(ssize_t, writev, int descriptor, const iovec* vectors, int count) {
   return either(
@@ -255,7 +316,11 @@ FERRY_VECTORS_AT(pwritev64, &TrackedFile::pwrite, not_served)
 #define FERRY_VECTORS_WITH_FLAGS(name)                                                            \
   FERRY_STANDS_IN(ssize_t, name, int descriptor, const iovec* vectors, int count, off_t offset,   \
                   int flags) {                                                                    \
-    release(descriptor, #name);                                                                   \
+    if (offset == -1) {                                                                           \
+      release_position(descriptor, #name);                                                        \
+    } else {                                                                                      \
+      release(descriptor, #name);                                                                 \
+    }                                                                                             \
     if (flags == 0) {                                                                             \
       const ssize_t served = CachedReads::instance().preadv(descriptor, vectors, count, offset);  \
       if (served >= 0) return served;                                                             \
@@ -268,14 +333,21 @@ FERRY_VECTORS_WITH_FLAGS(preadv64v2)
 
 // ---- position, size, durability ----------------------------------------------------------------
 
-#define FERRY_SEEK(name)                                                                    \
-  FERRY_STANDS_IN(off_t, name, int descriptor, off_t offset, int whence) {                  \
-    return either(                                                                          \
-        descriptor, [=](TrackedFile& file) { return file.seek(offset, whence); },           \
-        [=] { return next<off_t(int, off_t, int), #name>()(descriptor, offset, whence); }); \
+#define FERRY_SEEK(name)                                                                         \
+  FERRY_STANDS_IN(off_t, name, int descriptor, off_t offset, int whence) {                       \
+    return either(                                                                               \
+        descriptor, [=](TrackedFile& file) { return file.seek(offset, whence); },                \
+        [=] {                                                                                    \
+          return at_position(                                                                    \
+              descriptor,                                                                        \
+              [=] { return next<off_t(int, off_t, int), #name>()(descriptor, offset, whence); }, \
+              [=](auto here) { return seek_slowly(descriptor, offset, whence, here); });         \
+        });                                                                                      \
   }
 FERRY_SEEK(lseek)
 FERRY_SEEK(lseek64)
+FERRY_SEEK(__lseek)
+FERRY_SEEK(llseek)
 
 #define FERRY_TRUNCATE(name)                                                     \
   FERRY_STANDS_IN(int, name, int descriptor, off_t size_bytes) {                 \
@@ -327,12 +399,12 @@ FERRY_TRUNCATE_PATH(truncate64)
 // ---- what ends buffering -----------------------------------------------------------------------
 
 FERRY_STANDS_IN(int, dup, int descriptor) {
-  release(descriptor, "dup");
+  release_position(descriptor, "dup");
   return next<int(int), "dup">()(descriptor);
 }
 #define FERRY_DUP_TO(name, parameters, ...)                            \
   FERRY_STANDS_IN(int, name, __VA_ARGS__) {                            \
-    release(from, #name);                                              \
+    release_position(from, #name);                                     \
     if (from == to) return next<int(__VA_ARGS__), #name>() parameters; \
     Files::instance().closing(to);                                     \
     const DescriptorChange change(to);                                 \
@@ -349,12 +421,15 @@ void before_control(int descriptor, int command, long argument) {
   switch (command) {
     case F_DUPFD:
     case F_DUPFD_CLOEXEC:
-      return release(descriptor, "fcntl F_DUPFD");
+      return release_position(descriptor, "fcntl F_DUPFD");
     case F_SETLK:
     case F_SETLKW:
     case F_OFD_SETLK:
     case F_OFD_SETLKW:
-      return release(descriptor, "locked");
+      return release_position(descriptor, "locked");  // perhaps from the position on
+    case F_GETLK:
+    case F_OFD_GETLK:
+      return CachedReads::instance().give_back_position(descriptor);
     case F_SETFL:
       if ((argument & (O_APPEND | O_DIRECT)) != 0) release(descriptor, "fcntl F_SETFL");
       if ((argument & O_DIRECT) != 0) CachedReads::instance().leave(descriptor);
@@ -378,6 +453,16 @@ void before_control(int descriptor, int command, long argument) {
   }
 FERRY_CONTROL(fcntl)
 FERRY_CONTROL(fcntl64)
+FERRY_CONTROL(__fcntl)
+FERRY_STANDS_IN(int, ioctl, int descriptor, unsigned long request, ...) {
+  std::va_list rest;
+  va_start(rest, request);
+  const long argument = va_arg(rest, long);
+  va_end(rest);
+  // The bytes from the position on.
+  if (request == FIONREAD) CachedReads::instance().give_back_position(descriptor);
+  return next<int(int, unsigned long, ...), "ioctl">()(descriptor, request, argument);
+}
 
 FERRY_STANDS_IN(int, flock, int descriptor, int operation) {
   release(descriptor, "locked");
@@ -385,7 +470,7 @@ FERRY_STANDS_IN(int, flock, int descriptor, int operation) {
 }
 #define FERRY_RELEASED(name, result, why, parameters, ...)     \
   FERRY_STANDS_IN(result, name, int descriptor, __VA_ARGS__) { \
-    release(descriptor, why);                                  \
+    release_position(descriptor, why);                         \
     return next<result(int, __VA_ARGS__), #name>() parameters; \
   }
 FERRY_RELEASED(lockf, int, "locked", (descriptor, command, bytes), int command, off_t bytes)
@@ -409,10 +494,11 @@ FERRY_RELEASED(posix_fallocate64, int, "posix_fallocate", (descriptor, offset, b
 FERRY_MMAP(mmap)
 FERRY_MMAP(mmap64)
 
+// At the position, unless they are told another.
 #define FERRY_BETWEEN(name, result, why, parameters, ...) \
   FERRY_STANDS_IN(result, name, __VA_ARGS__) {            \
-    release(one, why);                                    \
-    release(other, why);                                  \
+    release_position(one, why);                           \
+    release_position(other, why);                         \
     return next<result(__VA_ARGS__), #name>() parameters; \
   }
 FERRY_BETWEEN(sendfile, ssize_t, "sendfile", (one, other, offset, bytes), int one, int other,
@@ -421,6 +507,8 @@ FERRY_BETWEEN(sendfile64, ssize_t, "sendfile", (one, other, offset, bytes), int 
               off_t* offset, size_t bytes)
 FERRY_BETWEEN(copy_file_range, ssize_t, "copy_file_range", (one, from, other, to, bytes, flags),
               int one, off_t* from, int other, off_t* to, size_t bytes, unsigned flags)
+FERRY_BETWEEN(splice, ssize_t, "splice", (one, from, other, to, bytes, flags), int one, off_t* from,
+              int other, off_t* to, size_t bytes, unsigned flags)
 
 // ---- what ferryd's files must hear of ----------------------------------------------------------
 
@@ -441,14 +529,95 @@ FERRY_STANDS_IN(int, prctl, int option, ...) {
   return next<int(int, ...), "prctl">()(option, words[0], words[1], words[2], words[3]);
 }
 
+// Descriptors may travel with a message.
+FERRY_STANDS_IN(ssize_t, sendmsg, int socket, const msghdr* message, int flags) {
+  if (message != nullptr && message->msg_controllen > 0)
+    CachedReads::instance().give_back_positions();
+  return next<ssize_t(int, const msghdr*, int), "sendmsg">()(socket, message, flags);
+}
+FERRY_STANDS_IN(int, sendmmsg, int socket, mmsghdr* messages, unsigned count, int flags) {
+  const bool has_control = std::any_of(messages, messages + count, [](const mmsghdr& one) {
+    return one.msg_hdr.msg_controllen > 0;
+  });
+  if (has_control) CachedReads::instance().give_back_positions();
+  return next<int(int, mmsghdr*, unsigned, int), "sendmmsg">()(socket, messages, count, flags);
+}
+
+// What a program asks of io_uring is not seen here. It may read at the kernel's position.
+#define FERRY_URING(name, parameters, ...)                       \
+  FERRY_STANDS_IN(int, name, unsigned entries, __VA_ARGS__) {    \
+    CachedReads::instance().leave_positions();                   \
+    return next<int(unsigned, __VA_ARGS__), #name>() parameters; \
+  }
+FERRY_URING(io_uring_queue_init, (entries, ring, flags), void* ring, unsigned flags)
+FERRY_URING(io_uring_queue_init_params, (entries, ring, settings), void* ring, void* settings)
+FERRY_URING(io_uring_queue_init_mem, (entries, ring, settings, memory, bytes), void* ring,
+            void* settings, void* memory, size_t bytes)
+FERRY_URING(io_uring_setup, (entries, settings), void* settings)
+
+// ---- bare system calls -------------------------------------------------------------------------
+
+namespace {
+
+using Words = std::array<long, 6>;
+
+// A system call by its number that does something with positions: those that this process keeps are
+// given back first.
+void give_back_before(long number, const Words& words) {
+  CachedReads& reads = CachedReads::instance();
+  switch (number) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_preadv2:
+    case SYS_lseek:
+    case SYS_dup:
+#ifdef SYS_dup2
+    case SYS_dup2:
+#endif
+    case SYS_dup3:
+    case SYS_ioctl:
+      return reads.give_back_position(static_cast<int>(words[0]));
+    case SYS_fcntl:
+      return before_control(static_cast<int>(words[0]), static_cast<int>(words[1]), words[2]);
+    case SYS_sendfile:
+      return reads.give_back_position(static_cast<int>(words[1]));
+    case SYS_splice:
+    case SYS_copy_file_range:
+      reads.give_back_position(static_cast<int>(words[0]));
+      return reads.give_back_position(static_cast<int>(words[2]));
+    case SYS_clone:
+      return reads.before_child(static_cast<int>(words[0]));
+    case SYS_clone3:
+#ifdef SYS_vfork
+    case SYS_vfork:
+#endif
+      return reads.before_child(CLONE_VM);
+#ifdef SYS_fork
+    case SYS_fork:
+#endif
+    case SYS_execve:
+    case SYS_execveat:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+      return reads.give_back_positions();
+    case SYS_io_uring_setup:
+      return reads.leave_positions();
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
 // Always with six arguments, as in the C library, however many the call takes.
 FERRY_STANDS_IN(long, syscall, long number, ...) {
   std::va_list rest;
   va_start(rest, number);
-  std::array<long, 6> words{};
+  Words words{};
   for (long& word : words)
     word = va_arg(rest, long);
   va_end(rest);
+  give_back_before(number, words);
   std::optional<DescriptorChange> change;
   switch (number) {
     case SYS_close:

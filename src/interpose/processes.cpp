@@ -1,5 +1,6 @@
 // Processes that start and end: buffered data must be written exactly once, and what was read is
 // reported at the end.
+#include <array>
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include <pthread.h>
+#include <sched.h>
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -69,9 +71,10 @@ __attribute__((destructor)) void end() {
   finish_all();
 }
 
-// For another program, which may read the files.
+// For another program, which may read the files, and inherits descriptors.
 void before_program() {
   Files::instance().release_all("another program runs");
+  CachedReads::instance().give_back_positions();
 }
 
 using Arguments = char* const*;
@@ -170,6 +173,77 @@ FERRY_STANDS_IN(FILE*, popen, const char* command, const char* mode) {
   }
 FERRY_SPAWN(posix_spawn)
 FERRY_SPAWN(posix_spawnp)
+
+// ---- children that no handler of fork sees -----------------------------------------------------
+
+FERRY_STANDS_IN(pid_t, _Fork, void) {
+  CachedReads::instance().before_child(0);
+  return next<pid_t(), "_Fork">()();
+}
+FERRY_STANDS_IN(int, clone, int (*function)(void*), void* stack, int flags, void* argument, ...) {
+  std::va_list rest;
+  va_start(rest, argument);
+  std::array<void*, 3> words{};
+  for (void*& word : words)
+    word = va_arg(rest, void*);
+  va_end(rest);
+  CachedReads::instance().before_child(flags);
+  return next<int(int (*)(void*), void*, int, void*, ...), "clone">()(
+      function, stack, flags, argument, words[0], words[1], words[2]);
+}
+
+// vfork returns twice from one call, so nothing of ours may be on the stack while it does: these
+// jump to the original.
+namespace {
+
+extern "C" __attribute__((used)) void* ferry_run_before_vfork() {
+  CachedReads::instance().before_child(CLONE_VM);
+  return reinterpret_cast<void*>(next<pid_t(), "vfork">());
+}
+
+}  // namespace
+
+#if defined(__x86_64__)
+#define FERRY_VFORK(name)                    \
+  __asm__(".text\n.globl " name              \
+          "\n"                               \
+          ".type " name ", @function\n" name \
+          ":\n"                              \
+          ".cfi_startproc\n"                 \
+          "endbr64\n"                        \
+          "sub $8, %rsp\n"                   \
+          ".cfi_adjust_cfa_offset 8\n"       \
+          "call ferry_run_before_vfork\n"    \
+          "add $8, %rsp\n"                   \
+          ".cfi_adjust_cfa_offset -8\n"      \
+          "jmp *%rax\n"                      \
+          ".cfi_endproc\n"                   \
+          ".size " name ", . - " name "\n")
+#elif defined(__aarch64__)
+#define FERRY_VFORK(name)                      \
+  __asm__(".text\n.globl " name                \
+          "\n"                                 \
+          ".type " name ", @function\n" name   \
+          ":\n"                                \
+          ".cfi_startproc\n"                   \
+          "hint #34\n"                         \
+          "stp x29, x30, [sp, #-16]!\n"        \
+          ".cfi_def_cfa_offset 16\n"           \
+          ".cfi_offset 29, -16\n"              \
+          ".cfi_offset 30, -8\n"               \
+          "bl ferry_run_before_vfork\n"        \
+          "mov x16, x0\n"                      \
+          "ldp x29, x30, [sp], #16\n"          \
+          ".cfi_def_cfa_offset 0\n"            \
+          ".cfi_restore 29\n.cfi_restore 30\n" \
+          "br x16\n"                           \
+          ".cfi_endproc\n"                     \
+          ".size " name ", . - " name "\n")
+#else
+#error "the stand-in of vfork is not written for this processor"
+#endif
+FERRY_VFORK("vfork");
+FERRY_VFORK("__vfork");
 
 // It makes other files of descriptors inside the C library.
 FERRY_STANDS_IN(int, login_tty, int descriptor) {

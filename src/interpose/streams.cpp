@@ -15,6 +15,7 @@
 using ferry::iobuf::FilePointer;
 using ferry::iobuf::Files;
 using ferry::iobuf::next;
+using ferry::run::CachedReads;
 using ferry::run::DescriptorChange;
 
 namespace {
@@ -124,6 +125,7 @@ FERRY_STANDS_IN(FILE*, fopen64, const char* path, const char* mode) {
 // The C library's stream would bypass the buffers.
 FERRY_STANDS_IN(FILE*, fdopen, int descriptor, const char* mode) {
   Files::instance().release(descriptor, "fdopen");
+  CachedReads::instance().give_back_position(descriptor);
   return next<FILE*(int, const char*), "fdopen">()(descriptor, mode);
 }
 FERRY_STANDS_IN(int, fileno, FILE* stream) {

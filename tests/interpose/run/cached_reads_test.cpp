@@ -2,6 +2,7 @@
 // a table of this test, and tells when it is handed a record of which no file was ever made.
 #include "interpose/cached_reads.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -31,6 +32,13 @@ std::atomic<bool> forgets{false};  // reads are answered with `gone`
 std::atomic<bool> misses{false};
 std::atomic<std::uint64_t> torn{0};  // records that are mixtures
 
+// What a file holds at its position, by the cache and by the kernel.
+struct Record {
+  std::uint64_t inode = 0;
+  std::uint64_t offset = 0;
+};
+constexpr std::size_t records = 3000;
+
 }  // namespace
 
 namespace ferry::daemon {
@@ -50,15 +58,24 @@ int Client::offer(int descriptor, ServedFile& file) {
   return 0;
 }
 
-// The "content" of a file is its inode number.
-std::int64_t Client::pread(const ServedFile& file, void* to, std::uint64_t bytes, std::uint64_t) {
+// The "content" of a file is its inode number, with the offset behind it where there is room.
+std::int64_t Client::pread(const ServedFile& file, void* to, std::uint64_t bytes,
+                           std::uint64_t offset) {
   if (file.mark != (std::uint64_t{file.inode} << 32 | file.entry)) torn.fetch_add(1);
   errno = EIO;  // the caller must not see it
   if (forgets) return gone;
   if (misses) return missed;
   std::memset(to, 0, bytes);
   if (bytes >= sizeof file.inode) std::memcpy(to, &file.inode, sizeof file.inode);
+  if (bytes == sizeof(Record)) {
+    if (offset >= records * sizeof(Record)) return 0;
+    static_cast<Record*>(to)->offset = offset;
+  }
   return static_cast<std::int64_t>(bytes);
+}
+
+std::int64_t Client::size_bytes(const ServedFile&) const {
+  return forgets ? gone : static_cast<std::int64_t>(records * sizeof(Record));
 }
 
 }  // namespace ferry::daemon
@@ -328,11 +345,229 @@ TEST_F(CachedReadsTest, HandlersReadWhateverTheyInterrupt) {
   close_file(descriptor);
 }
 
-// The last one: nothing is served afterwards in this process.
-TEST_F(CachedReadsTest, ZZStopEndsAll) {
+// ---- the position ------------------------------------------------------------------------------
+
+class PositionTest : public CachedReadsTest {
+ protected:
+  PositionTest() {
+    std::vector<Record> all(records);
+    for (std::size_t i = 0; i < records; ++i)
+      all[i] = {inodes_[0], i * sizeof(Record)};
+    EXPECT_EQ(write(descriptors_[0], all.data(), records * sizeof(Record)),
+              static_cast<ssize_t>(records * sizeof(Record)));
+  }
+  static ssize_t read_record(int descriptor, Record& record) {
+    CachedReads& reads = CachedReads::instance();
+    const iovec one{&record, sizeof record};
+    if (!reads.may_serve(descriptor)) return read(descriptor, &record, sizeof record);
+    return reads.read(
+        descriptor, &one, 1, [&] { return read(descriptor, &record, sizeof record); },
+        [&](off_t offset) { return pread(descriptor, &record, sizeof record, offset); });
+  }
+  static off_t seek(int descriptor, off_t offset, int whence) {
+    return CachedReads::instance().seek(descriptor, offset, whence,
+                                        [&] { return lseek(descriptor, offset, whence); });
+  }
+  // Until the position is ours, and at the beginning.
+  static void take_position(int descriptor) {
+    Record record;
+    for (int i = 0; i < 250; ++i)
+      ASSERT_EQ(read_record(descriptor, record), static_cast<ssize_t>(sizeof record));
+    ASSERT_NE(lseek(descriptor, 0, SEEK_CUR), 250 * static_cast<off_t>(sizeof record));
+    ASSERT_EQ(seek(descriptor, 0, SEEK_SET), 0);
+  }
+};
+
+TEST_F(PositionTest, ReadsAtThePositionAreServedWhenTheyCouldHavePaid) {
   const int descriptor = open_file(0);
+  Record record;
+  for (std::size_t i = 0; i < 200; ++i) {
+    ASSERT_EQ(read_record(descriptor, record), static_cast<ssize_t>(sizeof record));
+    ASSERT_EQ(record.offset, i * sizeof record);
+  }
+  EXPECT_EQ(offers, 0);
+  const off_t there = 200 * static_cast<off_t>(sizeof record);
+  EXPECT_EQ(lseek(descriptor, 0, SEEK_CUR), there);
+  read_record(descriptor, record);
+  EXPECT_EQ(offers, 1);
+  EXPECT_EQ(record.offset, static_cast<std::uint64_t>(there));
+  EXPECT_EQ(lseek(descriptor, 0, SEEK_CUR), there);  // the kernel knows nothing of it
+  EXPECT_EQ(seek(descriptor, 0, SEEK_CUR), there + static_cast<off_t>(sizeof record));
+  // The kernel's read, at our position.
+  misses = true;
+  read_record(descriptor, record);
+  EXPECT_EQ(record.offset, static_cast<std::uint64_t>(there) + sizeof record);
+  misses = false;
+  EXPECT_EQ(lseek(descriptor, 0, SEEK_CUR), there);
+  CachedReads::instance().give_back_position(descriptor);
+  EXPECT_EQ(lseek(descriptor, 0, SEEK_CUR), there + 2 * static_cast<off_t>(sizeof record));
+  read_record(descriptor, record);
+  EXPECT_EQ(lseek(descriptor, 0, SEEK_CUR), there + 3 * static_cast<off_t>(sizeof record));
+  close_file(descriptor);
+}
+
+TEST_F(PositionTest, WhereTheKernelMayGoElsewhereItIsAsked) {
+  const off_t end = records * sizeof(Record);
+  for (const auto& [offset, whence] :
+       std::vector<std::pair<off_t, int>>{{-1, SEEK_SET},
+                                          {-1, SEEK_CUR},
+                                          {end + 1, SEEK_SET},
+                                          {1, SEEK_END},
+                                          {0, SEEK_DATA},
+                                          {0, SEEK_HOLE},
+                                          {-end - 1, SEEK_END},
+                                          {0, 77},
+                                          {std::numeric_limits<off_t>::max(), SEEK_END}}) {
+    const int descriptor = open_file(0);
+    take_position(descriptor);
+    const int other = open(paths_[0].c_str(), O_RDONLY);
+    errno = 0;
+    const off_t wanted = lseek(other, offset, whence);
+    const int error = errno;
+    errno = 0;
+    EXPECT_EQ(seek(descriptor, offset, whence), wanted) << offset << " " << whence;
+    EXPECT_EQ(errno, error);
+    EXPECT_EQ(lseek(descriptor, 0, SEEK_CUR), lseek(other, 0, SEEK_CUR));
+    close(other);
+    close_file(descriptor);
+  }
+  const int descriptor = open_file(0);
+  take_position(descriptor);
+  EXPECT_EQ(seek(descriptor, end, SEEK_SET), end);
+  EXPECT_EQ(seek(descriptor, -end, SEEK_CUR), 0);
+  EXPECT_EQ(seek(descriptor, -16, SEEK_END), end - 16);
+  Record record;
+  EXPECT_EQ(read_record(descriptor, record), static_cast<ssize_t>(sizeof record));
+  EXPECT_EQ(read_record(descriptor, record), 0);
+  EXPECT_EQ(offers, 10);
+  close_file(descriptor);
+}
+
+// Threads share a file, whose reads are served, missed and refused by turns, and whose position may
+// go back to the kernel: each record is read once.
+TEST_F(PositionTest, ThreadsReadEachRecordOnce) {
+  for (int turn = 0; turn < 200; ++turn) {
+    const int descriptor = open_file(0);
+    if (turn % 3 != 0) take_position(descriptor);
+    std::vector<std::atomic<int>> times(records);
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 3; ++i) {
+      readers.emplace_back([&, i] {
+        Record record;
+        for (int reads = 0; read_record(descriptor, record) > 0; ++reads) {
+          if (record.inode != inodes_[0] || record.offset / sizeof record >= records) {
+            ++wrong;
+          } else {
+            ++times[record.offset / sizeof record];
+          }
+          misses = reads % 7 == i;
+          forgets = reads % 97 == 96 - i;
+          if (turn % 2 == 1 && reads == 300 + i)
+            CachedReads::instance().give_back_position(descriptor);
+        }
+      });
+    }
+    for (std::thread& reader : readers)
+      reader.join();
+    EXPECT_EQ(wrong, 0);
+    EXPECT_TRUE(std::all_of(times.begin(), times.end(), [](const auto& one) { return one == 1; }))
+        << "turn " << turn;
+    close_file(descriptor);
+  }
+}
+
+// A handler comes in the middle of everything that is done with the position, and reads, too. It
+// puts the position back, so that the interrupted thread reads each record in turn.
+TEST_F(PositionTest, HandlersFindThePositionWhereItIs) {
+  static std::atomic<int> descriptor{-1};
+  static std::atomic<int> handled{0};
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    Record record;
+    if (descriptor < 0) return;
+    const int saved = errno;
+    if (read_record(descriptor, record) == sizeof record)
+      seek(descriptor, -static_cast<off_t>(sizeof record), SEEK_CUR);
+    ++handled;
+    errno = saved;
+  };
+  action.sa_flags = SA_RESTART;
+  struct sigaction before {};
+  sigaction(SIGUSR1, &action, &before);
+  std::atomic<bool> ends{false};
+  const pthread_t self = pthread_self();
+  std::thread sender([&] {
+    while (!ends)
+      pthread_kill(self, SIGUSR1);
+  });
+  for (int turn = 0; turn < 100; ++turn) {
+    const int number = open_file(0);
+    descriptor = number;
+    Record record;
+    for (std::size_t i = 0; i < 260; ++i) {
+      if (i == 230 + static_cast<std::size_t>(turn % 20))
+        CachedReads::instance().give_back_position(number);
+      ASSERT_EQ(read_record(number, record), static_cast<ssize_t>(sizeof record));
+      ASSERT_EQ(record.offset, i * sizeof record);
+    }
+    descriptor = -1;
+    close_file(number);
+  }
+  ends = true;
+  sender.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_GT(handled, 0);
+}
+
+// Whatever a number was before: the next file under it begins at its own position.
+TEST_F(PositionTest, ANumberThatIsOpenedAgainBeginsAnew) {
+  for (int turn = 0; turn < 4; ++turn) {
+    int descriptor = open_file(0);
+    take_position(descriptor);
+    Record record;
+    read_record(descriptor, record);
+    if (turn % 2 == 0) {
+      close_file(descriptor);
+    } else {
+      close(descriptor);  // unseen
+    }
+    const int again = open_file(0, turn < 2 ? O_RDONLY : O_RDWR);
+    ASSERT_EQ(again, descriptor);
+    EXPECT_EQ(lseek(again, 0, SEEK_CUR), 0);
+    EXPECT_EQ(read_record(again, record), static_cast<ssize_t>(sizeof record));
+    EXPECT_EQ(record.offset, 0U);
+    close_file(again);
+  }
+}
+
+TEST_F(PositionTest, OnesThatAreSharedStayTheKernels) {
+  CachedReads& reads = CachedReads::instance();
+  const int descriptor = open_file(0);
+  reads.before_child(0);
+  Record record;
+  for (std::size_t i = 0; i < 1000; ++i) {
+    read_record(descriptor, record);
+    ASSERT_EQ(lseek(descriptor, 0, SEEK_CUR), static_cast<off_t>((i + 1) * sizeof record));
+  }
+  EXPECT_EQ(offers, 0);
+  EXPECT_EQ(reads_until_served(descriptor), 3);  // by pread
+  read_record(descriptor, record);
+  EXPECT_EQ(record.offset, 1000 * sizeof record);
+  close_file(descriptor);
+}
+
+// The last one: nothing is served afterwards in this process.
+TEST_F(PositionTest, ZZStopEndsAll) {
+  const int descriptor = open_file(0);
+  const int at_position = open_file(0);
+  take_position(at_position);
+  Record record;
+  read_record(at_position, record);
   EXPECT_EQ(reads_until_served(descriptor), 3);
   CachedReads::instance().stop();
+  EXPECT_EQ(lseek(at_position, 0, SEEK_CUR), static_cast<off_t>(sizeof record));
+  close(at_position);
   EXPECT_EQ(reads_until_served(descriptor), -1);
   const int other = open_file(1);
   EXPECT_EQ(reads_until_served(other), -1);

@@ -1,5 +1,6 @@
 // Real programs above the library: what they print, and how they end, must be the same as without
-// it, with ferryd and without. preads.c looks for itself whether its reads are served.
+// it, with ferryd and without. preads.c and positions.c look for themselves whether their reads
+// are served.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -62,9 +63,11 @@ class RunPrograms : public testing::Test {
     return "FERRY_RUN_SOCKET='" + socket + "' FERRY_RUN_MAP='" + directory_.path() + "' " + more +
            " LD_PRELOAD=" FERRY_RUN_LIBRARY " ";
   }
-  std::string preads(const std::string& what, bool waits) {
-    return FERRY_PREADS " " + what + " " + (directory_ / "first") + " " + (directory_ / "second") +
-           (waits ? " 1" : " 0");
+  // Of preads.c, or of positions.c ("read-...").
+  std::string reads(const std::string& what, bool waits) {
+    const bool at_position = what.rfind("read-", 0) == 0;
+    return (at_position ? FERRY_POSITIONS " " + what.substr(5) : FERRY_PREADS " " + what) + " " +
+           (directory_ / "first") + " " + (directory_ / "second") + (waits ? " 1" : " 0");
   }
 
   // On a disk: the temporary folder may be on a file system that is not served.
@@ -92,14 +95,25 @@ const std::vector<std::string> all_cases{"random",
                                          "cancelled",
                                          "written",
                                          "not-served",
-                                         "sandboxed"};
+                                         "sandboxed",
+                                         "read-calls",
+                                         "read-changing",
+                                         "read-threads",
+                                         "read-handlers",
+                                         "read-others",
+                                         "read-shares-program",
+                                         "read-shares-message",
+                                         "read-shares-kernel",
+                                         "read-shares-copy",
+                                         "read-shares-stream",
+                                         "read-shares-other"};
 
 TEST_F(RunPrograms, WithoutFerrydAllIsAsPlain) {
   for (const std::string& what : all_cases) {
-    const Ended plain = run(preads(what, false));
+    const Ended plain = run(reads(what, false));
     ASSERT_EQ(plain.status, 0) << what << ": " << plain.output;
     for (const std::string& socket : {std::string(), directory_ / "nobody"}) {
-      const Ended with = run(environment(socket) + preads(what, false));
+      const Ended with = run(environment(socket) + reads(what, false));
       EXPECT_EQ(with.status, plain.status) << what;
       EXPECT_EQ(with.output, plain.output) << what;
     }
@@ -176,7 +190,7 @@ TEST_F(RunPrograms, OtherPreloadedLibrariesSeeTheCalls) {
   // Both orders: what comes second is the next of what comes first.
   const std::string alone = FERRY_COUNTS_CALLS;
   const auto with = [&](const std::string& libraries) {
-    return run("COUNTS_CALLS=1 LD_PRELOAD='" + libraries + "' " + preads("edges", false));
+    return run("COUNTS_CALLS=1 LD_PRELOAD='" + libraries + "' " + reads("edges", false));
   };
   const Ended plain = with(alone);
   ASSERT_EQ(plain.status, 0) << plain.output;
@@ -200,7 +214,7 @@ TEST_F(RunPrograms, AWrongMapIsOneLine) {
 TEST_F(RunPrograms, TheSummarySaysWhyNot) {
   const std::string summary = directory_ / "summary";
   const std::string settings = "FERRY_RUN_SUMMARY='" + summary + "'";
-  ASSERT_EQ(run(environment(directory_ / "nobody", settings) + preads("edges", false)).status, 0);
+  ASSERT_EQ(run(environment(directory_ / "nobody", settings) + reads("edges", false)).status, 0);
   const std::string text = read_file(summary);
   EXPECT_EQ(text.find("ferry-run: " + (directory_ / "first") + ": 0 reads of 0 bytes served, "), 0U)
       << text;
@@ -209,9 +223,9 @@ TEST_F(RunPrograms, TheSummarySaysWhyNot) {
   // To standard error, and nothing for files elsewhere.
   const std::string one = "FERRY_RUN_SUMMARY=-";
   EXPECT_TRUE(
-      has(run(environment("/nowhere/s", one) + preads("edges", false)).output, "ferry-run: "));
+      has(run(environment("/nowhere/s", one) + reads("edges", false)).output, "ferry-run: "));
   const Ended elsewhere = run("FERRY_RUN_SOCKET=/nowhere/s FERRY_RUN_MAP=/elsewhere " + one +
-                              " LD_PRELOAD=" FERRY_RUN_LIBRARY " " + preads("edges", false));
+                              " LD_PRELOAD=" FERRY_RUN_LIBRARY " " + reads("edges", false));
   EXPECT_FALSE(has(elsewhere.output, "ferry-run: ")) << elsewhere.output;
 }
 
@@ -250,9 +264,9 @@ class ServedPrograms : public RunPrograms {
   std::string served(const std::string& what) {
     const std::string summary = directory_ / "summary";
     remove(summary.c_str());
-    const Ended plain = run(preads(what, false));
+    const Ended plain = run(reads(what, false));
     const Ended with =
-        run(environment(socket_, "FERRY_RUN_SUMMARY='" + summary + "'") + preads(what, true));
+        run(environment(socket_, "FERRY_RUN_SUMMARY='" + summary + "'") + reads(what, true));
     EXPECT_EQ(plain.status, 0) << plain.output;
     EXPECT_EQ(with.status, 0) << with.output;
     EXPECT_EQ(with.output, plain.output);
@@ -290,14 +304,14 @@ TEST_F(ServedPrograms, BufferedFilesAreNotServed) {
   const Ended ended =
       run(environment(socket_, "FERRY_IOBUF=first FERRY_IOBUF_SUMMARY='' FERRY_RUN_SUMMARY='" +
                                    summary + "'") +
-          preads("edges", false));
+          reads("edges", false));
   EXPECT_EQ(ended.status, 0) << ended.output;
   EXPECT_EQ(ferry::test::file_size(summary), -ENOENT);
 }
 
 TEST_F(ServedPrograms, ItMayDieAtAnyTime) {
   // Reads go on, by the kernel, and are right; the program does not wait for hits that never come.
-  const std::string program = environment(socket_) + preads("handlers", false);
+  const std::string program = environment(socket_) + reads("handlers", false);
   Ended ended{-1, {}};
   std::thread reader([&] { ended = run(program); });
   usleep(200'000);  // somewhere in the middle: any moment must do
