@@ -13,4 +13,8 @@ inline timespec timespec_of(std::int64_t ns) {
   return {(ns - rest) / ns_in_second, rest};
 }
 
+inline std::int64_t ns_of(const timespec& time) {
+  return time.tv_sec * ns_in_second + time.tv_nsec;
+}
+
 }  // namespace ferry

@@ -1,9 +1,8 @@
 // The files below a path or URI, as the operations that the kernel asks a FUSE server for.
 //
 // Each request is one blocking operation of the storage, so it ends within the storage's own bound.
-// A file that the storage keeps
-// in a server's memory until it is synced (NFS) is synced when a descriptor of it is closed. So
-// close reports what went wrong, as a mounted NFS does.
+// A file that the storage keeps in a server's memory until it is synced (NFS) is synced when a
+// descriptor of it is closed. So close reports what went wrong, as a mounted NFS does.
 #pragma once
 
 #include <atomic>

@@ -16,16 +16,12 @@
 namespace ferry::storage {
 namespace {
 
-std::int64_t nanoseconds(const timespec& time) {
-  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
-}
-
 // Writers count the file's changes, and tell the servers before another client may read. The time
 // is added for clients that do not count all of them.
 std::uint64_t version_of(const ceph::Statx& from) {
   if ((from.mask & ceph::version_member) == 0) return 0;
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;  // keeps the two from making up for each other
-  return from.version * odd + static_cast<std::uint64_t>(nanoseconds(from.changed));
+  return from.version * odd + static_cast<std::uint64_t>(ns_of(from.changed));
 }
 
 }  // namespace
@@ -39,8 +35,8 @@ Status to_status(const ceph::Statx& from, const CephAddress& address) {
   const std::uint64_t cluster =
       std::hash<std::string>()(address.configuration + '\n' + address.file_system);
   to.device = (from.device ^ cluster) | (std::uint64_t{1} << 63);
-  to.modified_ns = nanoseconds(from.modified);
-  to.changed_ns = nanoseconds(from.changed);
+  to.modified_ns = ns_of(from.modified);
+  to.changed_ns = ns_of(from.changed);
   to.mode = from.mode;
   to.links = from.links;
   to.owner = from.owner;
