@@ -1,4 +1,5 @@
 // ferryd as a process of its own, and processes that are killed.
+#include <chrono>
 #include <csignal>
 #include <string>
 
@@ -122,8 +123,26 @@ TEST_F(DaemonProcesses, KilledClientsLeaveNothing) {
     while (true)
       opened.try_read(got, 70'000, static_cast<std::uint64_t>(rand()) % 400'000);
   };
+  // One that lives all the time: it reads what the file holds, and never waits.
+  const pid_t survivor = fork();
+  if (survivor == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    Client client(socket().c_str());
+    OfferedFile opened(client, path);
+    ferry::test::Random offsets;
+    std::string got;
+    while (true) {
+      const std::uint64_t offset = offsets.below(330'000);
+      const auto begin = std::chrono::steady_clock::now();
+      const std::int64_t bytes = opened.try_read(got, 70'000, offset);
+      if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(1)) _exit(2);
+      if (bytes != Client::missed &&
+          (bytes != 70'000 || contents.compare(offset, 70'000, got) != 0))
+        _exit(1);
+    }
+  }
   // More in all than there are places.
-  for (std::uint64_t round = 0; round < ferry::test::scaled(100); ++round) {
+  for (std::uint64_t round = 0; round < ferry::test::scaled(250); ++round) {
     std::vector<pid_t> children;
     for (int i = 0; i < 2; ++i) {
       const pid_t child = fork();
@@ -139,6 +158,12 @@ TEST_F(DaemonProcesses, KilledClientsLeaveNothing) {
       waitpid(child, nullptr, 0);
     }
   }
+  EXPECT_TRUE(eventually([&] { return status_of(socket()).clients == 1; }));
+  kill(survivor, SIGTERM);
+  int status = 0;
+  ASSERT_EQ(waitpid(survivor, &status, 0), survivor);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
+      << "wrong bytes (256) or a wait (512): " << status;
   EXPECT_TRUE(eventually([&] { return status_of(socket()).clients == 0; }));
   Client client(socket().c_str());
   OfferedFile opened(client, path);
