@@ -369,9 +369,10 @@ void MappedTree::give_to_user(TreeWorker& worker, const KernelRequest& request,
                               const std::string& path, Status& status) {
   const std::uint32_t user = request.header().uid;
   if (only_user_ || user == geteuid() || status.owner == user) return;
-  const auto folder = nodes_.known(request.node());
+  Status folder;
+  if (status_of(worker, request.node(), folder) != 0) return;
   NewAttributes to{.owner = user};
-  if (!folder || (folder->mode & S_ISGID) == 0) to.group = request.header().gid;
+  if ((folder.mode & S_ISGID) == 0) to.group = request.header().gid;
   const std::int64_t error = worker.calls.run(
       {.kind = Kind::set_attributes, .path = path.c_str(), .attributes = &to, .flags = O_NOFOLLOW});
   if (error != 0) return;  // a server may allow this to nobody

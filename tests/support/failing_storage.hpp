@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -96,7 +97,10 @@ class FailingStorage final : public storage::Storage {
   std::unique_ptr<storage::Queue> make_queue(const storage::QueueOptions& options) override {
     return std::make_unique<MemoryQueue>(*this, options);
   }
-  storage::Description describe() const override { return {"failing", "memory", {}}; }
+  storage::Description describe() const override { return {"failing", "memory", {}, capabilities}; }
+  storage::Capabilities capabilities = {};
+  // Carries out an operation in the place of this storage, if it returns true.
+  std::function<bool(storage::Operation&)> instead;
 
   std::string contents(const std::string& path, std::size_t offset = 0,
                        std::size_t bytes = std::string::npos) {
@@ -217,6 +221,7 @@ class FailingStorage final : public storage::Storage {
     const std::lock_guard lock(mutex_);
     operation.result = 0;
     auto* file = static_cast<MemoryFile*>(operation.file);
+    if (instead && instead(operation)) return;
     switch (operation.kind) {
       case Kind::open:
         if ((operation.flags & O_TRUNC) != 0) {
