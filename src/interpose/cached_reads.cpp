@@ -26,6 +26,7 @@
 
 #include "base/kernel_call.hpp"
 #include "interpose/serving_settings.hpp"
+#include "interpose/standard_error.hpp"
 
 namespace ferry::run {
 
@@ -42,14 +43,16 @@ namespace {
 
 // An offer costs some 50 us, and a read that is served saves some 0.3 us. Most programs that call
 // pread once or twice look at a header, and those that call it more often do so very often. Reads
-// at the position mostly go once through the file, so it is offered when they could have paid.
+// at the position mostly go once through the file, which gains nothing: a new process has a fault
+// for each 64 KiB of ferryd's memory, and ferryd may have to read the file first. So it is seeks
+// that count for them.
 constexpr unsigned pread_cost = 100;
-constexpr unsigned read_cost = 1;
+constexpr unsigned seek_cost = 1;
 constexpr unsigned cost_before_offer = 2 * pread_cost;
 // What stands in the way of an offer often lasts: a writer, a ferryd that is not there or has no
 // room. One that ferryd does not answer takes a second or two.
 constexpr unsigned cost_before_next_offer = 1000 * pread_cost;
-// Larger reads at the position gain nothing: a copy costs the kernel as much.
+// Reads of more gain nothing: a copy costs the kernel as much.
 constexpr std::uint64_t small_read_bytes = std::uint64_t{1} << 16;
 
 constexpr std::uint64_t call_bytes_max = 0x7ffff000;  // the kernel's
@@ -61,7 +64,7 @@ void say(std::initializer_list<std::string_view> pieces) {
   const auto end = std::transform(pieces.begin(), pieces.end(), list.begin(), [](auto piece) {
     return iovec{const_cast<char*>(piece.data()), piece.size()};
   });
-  kernel_call(SYS_writev, STDERR_FILENO, list.data(), end - list.begin());
+  kernel_call(SYS_writev, StandardError::descriptor(), list.data(), end - list.begin());
 }
 
 // The tallies: a hash table by path, whose entries are never removed, in memory of its own. Signal
@@ -349,8 +352,7 @@ bool CachedReads::has_position(int descriptor, const iovec* vectors, int count,
     if (SlotState::of(word).phase == Phase::candidate) find_tally_of(descriptor, word);
     reason = KernelReason::position;
   } else if (bytes > 0 && bytes <= small_read_bytes) {
-    if (SlotState::of(word).phase != Phase::served)
-      word = count_and_offer(descriptor, word, read_cost);
+    if (SlotState::of(word).phase != Phase::served) word = count_and_offer(descriptor, word, 0);
     reason = SlotState::of(word).reason;
     if (SlotState::of(word).phase == Phase::served && takes_positions_.load()) {
       // `changing` comes before the position is given back (closing): one of the two is seen here.
@@ -391,6 +393,19 @@ bool CachedReads::seek_here(int descriptor, off_t offset, int whence, off_t& rea
     reached = to;
     if (slot.position.move(seen, to)) return true;
   }
+}
+
+// A seek of a file that is not served.
+void CachedReads::count_seek(int descriptor, off_t offset, int whence) {
+  Slot& slot = slots_[static_cast<unsigned>(descriptor)];
+  std::uint64_t word = slot.state.load(std::memory_order_acquire);
+  SlotState state = SlotState::of(word);
+  const bool asks_only = whence == SEEK_CUR && offset == 0;
+  if (state.phase != Phase::candidate || state.left == 0 || asks_only ||
+      !slot.position.may_be_taken())
+    return;
+  state.left -= std::min(state.left, seek_cost);
+  slot.state.compare_exchange_strong(word, state.word());
 }
 
 void CachedReads::give_back_slowly(int descriptor) {
@@ -569,6 +584,10 @@ void CachedReads::count_kernel_read(const Slot& slot, KernelReason reason) const
     tally->kernel_reads[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
 }
 
+bool CachedReads::reports_to_standard_error() const {
+  return settings_ != nullptr && settings_->wants_summary && settings_->summary == "-";
+}
+
 void CachedReads::finish() {
   if (settings_ == nullptr || !settings_->wants_summary) return;
   // A child of vfork that could not run its program ends here, in its parent's memory.
@@ -577,8 +596,11 @@ void CachedReads::finish() {
   const bool was_read = std::any_of(tallies.begin(), tallies.end(),
                                     [](const auto& list) { return list.load() != nullptr; });
   if (!was_read) return;
-  int file = STDERR_FILENO;
-  if (settings_->summary != "-") {
+  const bool has_file = settings_->summary != "-";
+  int file = -1;
+  if (!has_file) {
+    file = StandardError::descriptor();
+  } else {
     file = static_cast<int>(kernel_call(SYS_openat, AT_FDCWD, settings_->summary.c_str(),
                                         O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));
     if (file < 0) {
@@ -593,7 +615,7 @@ void CachedReads::finish() {
       for (const ReadTally* tally = list.load(); tally != nullptr; tally = tally->next)
         lines.add(*tally);
   }
-  if (file != STDERR_FILENO) kernel_call(SYS_close, file);
+  if (has_file) kernel_call(SYS_close, file);
 }
 
 }  // namespace ferry::run

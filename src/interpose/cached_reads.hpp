@@ -135,13 +135,14 @@ class CachedReads {
   // Before a child that no handler of fork sees. `flags` are those of clone(2).
   void before_child(int flags);
   void after_fork_in_child();
+  bool reports_to_standard_error() const;
   // Reports what was read, once.
   void finish();
 
  private:
   enum class Phase : std::uint64_t { none, candidate, served, refused, changing };
 
-  // One word. In a candidate, reads of cost `left` come before the offer.
+  // One word. In a candidate, calls of cost `left` come before the offer.
   struct SlotState {
     Phase phase = Phase::none;
     KernelReason reason = KernelReason::too_few;  // of a candidate, or refused
@@ -169,6 +170,7 @@ class CachedReads {
   ssize_t read_slowly(int descriptor, const iovec* vectors, int count, off_t offset);
   bool has_position(int descriptor, const iovec* vectors, int count, Position::Seen& seen);
   bool seek_here(int descriptor, off_t offset, int whence, off_t& reached);
+  void count_seek(int descriptor, off_t offset, int whence);
   void give_back_slowly(int descriptor);
   bool is_in_child() const;
   ssize_t read_served(Slot& slot, std::uint64_t word, const iovec* vectors, int count,
@@ -243,6 +245,7 @@ template <class Here>
 off_t CachedReads::seek(int descriptor, off_t offset, int whence, Here here) {
   off_t reached = 0;
   if (seek_here(descriptor, offset, whence, reached)) return reached;
+  count_seek(descriptor, offset, whence);
   Position& position = slots_[static_cast<unsigned>(descriptor)].position;
   const Position::KernelUse use(position, descriptor);
   return here();

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "interpose/standard_error.hpp"
 #include "interpose/standing_in.hpp"
 
 using ferry::iobuf::FilePointer;
@@ -148,10 +149,16 @@ int closed_with(FILE* stream) {
   return descriptor;
 }
 
+void keep_standard_error() {
+  if (CachedReads::instance().reports_to_standard_error() || Files::instance().has_rules())
+    ferry::run::StandardError::keep();
+}
+
 }  // namespace
 
 #define FERRY_CLOSE_STREAM(name)                        \
   FERRY_STANDS_IN(int, name, FILE* stream) {            \
+    if (stream == stderr) keep_standard_error();        \
     const DescriptorChange change(closed_with(stream)); \
     return next<int(FILE*), #name>()(stream);           \
   }

@@ -368,25 +368,32 @@ class PositionTest : public CachedReadsTest {
     return CachedReads::instance().seek(descriptor, offset, whence,
                                         [&] { return lseek(descriptor, offset, whence); });
   }
-  // Until the position is ours, and at the beginning.
+  // Seeks and reads from the beginning, until the position is ours.
   static void take_position(int descriptor) {
     Record record;
-    for (int i = 0; i < 250; ++i)
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_EQ(seek(descriptor, 0, SEEK_SET), 0);
       ASSERT_EQ(read_record(descriptor, record), static_cast<ssize_t>(sizeof record));
-    ASSERT_NE(lseek(descriptor, 0, SEEK_CUR), 250 * static_cast<off_t>(sizeof record));
+    }
     ASSERT_EQ(seek(descriptor, 0, SEEK_SET), 0);
+    ASSERT_EQ(lseek(descriptor, 0, SEEK_CUR), 0);
   }
 };
 
-TEST_F(PositionTest, ReadsAtThePositionAreServedWhenTheyCouldHavePaid) {
+TEST_F(PositionTest, FilesThatProgramsSeekInAreServed) {
   const int descriptor = open_file(0);
   Record record;
-  for (std::size_t i = 0; i < 200; ++i) {
+  for (std::size_t i = 0; i < 1000; ++i) {
     ASSERT_EQ(read_record(descriptor, record), static_cast<ssize_t>(sizeof record));
     ASSERT_EQ(record.offset, i * sizeof record);
+    ASSERT_EQ(seek(descriptor, 0, SEEK_CUR), static_cast<off_t>((i + 1) * sizeof record));
   }
+  EXPECT_EQ(offers, 0);  // it has read, and asked where it is
+  for (std::size_t i = 0; i < 200; ++i)
+    ASSERT_EQ(seek(descriptor, static_cast<off_t>(i * sizeof record), SEEK_SET),
+              static_cast<off_t>(i * sizeof record));
   EXPECT_EQ(offers, 0);
-  const off_t there = 200 * static_cast<off_t>(sizeof record);
+  const off_t there = 199 * static_cast<off_t>(sizeof record);
   EXPECT_EQ(lseek(descriptor, 0, SEEK_CUR), there);
   read_record(descriptor, record);
   EXPECT_EQ(offers, 1);
@@ -448,7 +455,12 @@ TEST_F(PositionTest, WhereTheKernelMayGoElsewhereItIsAsked) {
 TEST_F(PositionTest, ThreadsReadEachRecordOnce) {
   for (int turn = 0; turn < 200; ++turn) {
     const int descriptor = open_file(0);
-    if (turn % 3 != 0) take_position(descriptor);
+    if (turn % 3 != 0) {
+      take_position(descriptor);
+    } else {
+      for (int i = 0; i < 3; ++i)
+        read_inode(descriptor);  // served from now on: whoever reads first takes the position
+    }
     std::vector<std::atomic<int>> times(records);
     std::atomic<int> wrong{0};
     std::vector<std::thread> readers;

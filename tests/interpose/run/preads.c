@@ -381,6 +381,18 @@ static void sandboxed(void) {
   must_be(descriptor, 0);
 }
 
+// It gives all numbers to a new file, also any that a library has kept of standard error.
+static void closed_error(void) {
+  const int descriptor = open_served();
+  must_be(descriptor, 0);
+  CHECK(fclose(stderr) == 0);
+  closefrom(3);
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s.new", paths[0]);
+  for (int i = 0; i < 30; ++i)
+    if (open(path, O_RDWR | O_CREAT, 0600) < 0) _exit(1);
+}
+
 int main(int count, char** arguments) {
   if (count != 5) return 2;
   take_arguments(arguments);
@@ -409,6 +421,8 @@ int main(int count, char** arguments) {
     not_served();
   else if (strcmp(what, "sandboxed") == 0)
     sandboxed();
+  else if (strcmp(what, "closed-error") == 0)
+    closed_error();
   else
     return 2;
   printf("%s is right\n", what);

@@ -229,6 +229,19 @@ TEST_F(RunPrograms, TheSummarySaysWhyNot) {
   EXPECT_FALSE(has(elsewhere.output, "ferry-run: ")) << elsewhere.output;
 }
 
+// GNU tools close the stream before they end.
+TEST_F(RunPrograms, TheSummaryOutlivesStandardError) {
+  const std::string one = environment("/nowhere/s", "FERRY_RUN_SUMMARY=-");
+  const std::string file = directory_ / "first";
+  const Ended ended = run(one + "tail -c 7 " + file);
+  EXPECT_TRUE(has(ended.output, "ferry-run: " + file + ": 0 reads")) << ended.output;
+  // No line of it goes to a file of the program.
+  const Ended closed = run(one + reads("closed-error", false));
+  EXPECT_EQ(closed.status, 0);
+  EXPECT_FALSE(has(closed.output, "ferry-run")) << closed.output;
+  EXPECT_EQ(ferry::test::file_size(file + ".new"), 0);
+}
+
 #ifdef FERRY_FERRYD
 // ferryd as it is started in the background.
 class ServedPrograms : public RunPrograms {
