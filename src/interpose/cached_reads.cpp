@@ -343,13 +343,17 @@ bool CachedReads::has_position(int descriptor, const iovec* vectors, int count,
   Slot& slot = slots_[static_cast<unsigned>(descriptor)];
   seen = slot.position.look();
   if (seen.is_ours()) return true;
-  if (!slot.position.may_be_taken() && !settings_->wants_summary) return false;
-  const int saved = errno;
   std::uint64_t word = slot.state.load(std::memory_order_acquire);
+  const SlotState state = SlotState::of(word);
+  // Most reads of files that are read once.
+  const bool stays =
+      !slot.position.may_be_taken() || (state.phase == Phase::candidate && state.left > 0);
+  if (stays && !settings_->wants_summary) return false;
+  const int saved = errno;
   const std::uint64_t bytes = bytes_of(vectors, count, 0);
   KernelReason reason = KernelReason::other;
   if (!slot.position.may_be_taken()) {
-    if (SlotState::of(word).phase == Phase::candidate) find_tally_of(descriptor, word);
+    if (state.phase == Phase::candidate) find_tally_of(descriptor, word);
     reason = KernelReason::position;
   } else if (bytes > 0 && bytes <= small_read_bytes) {
     if (SlotState::of(word).phase != Phase::served) word = count_and_offer(descriptor, word, 0);
@@ -474,6 +478,7 @@ std::uint64_t CachedReads::count_and_offer(int descriptor, std::uint64_t word, u
   if (state.phase != Phase::candidate) return word;
   if (settings_->wants_summary && !find_tally_of(descriptor, word)) return 0;
   if (state.left == 0) return offer(descriptor, word);
+  if (cost == 0) return word;
   // If two threads count at once, one is not counted.
   state.left -= std::min(state.left, cost);
   slot.state.compare_exchange_strong(word, state.word());

@@ -225,7 +225,7 @@ inline CachedReads::SlotState CachedReads::SlotState::of(std::uint64_t word) {
 template <class Here, class At>
 ssize_t CachedReads::read(int descriptor, const iovec* vectors, int count, Here here, At at) {
   Position& position = slots_[static_cast<unsigned>(descriptor)].position;
-  Position::Seen seen = position.look();
+  Position::Seen seen;
   while (has_position(descriptor, vectors, count, seen)) {
     ssize_t got = read_slowly(descriptor, vectors, count, seen.offset());
     if (got < 0) got = at(static_cast<off_t>(seen.offset()));

@@ -85,24 +85,22 @@ ssize_t for_vectors(const iovec* vectors, int count, Transfer&& transfer) {
 
 // At the position. Out of line, because few descriptors are served.
 template <class Here>
-__attribute__((noinline, cold)) ssize_t read_slowly(int descriptor, void* data, size_t bytes,
-                                                    Here here) {
+__attribute__((noinline)) ssize_t read_slowly(int descriptor, void* data, size_t bytes, Here here) {
   const iovec one{data, bytes};
   return CachedReads::instance().read(descriptor, &one, 1, here, [=](off_t offset) {
     return next<ssize_t(int, void*, size_t, off_t), "pread64">()(descriptor, data, bytes, offset);
   });
 }
 template <class Here>
-__attribute__((noinline, cold)) ssize_t readv_slowly(int descriptor, const iovec* vectors,
-                                                     int count, Here here) {
+__attribute__((noinline)) ssize_t readv_slowly(int descriptor, const iovec* vectors, int count,
+                                               Here here) {
   return CachedReads::instance().read(descriptor, vectors, count, here, [=](off_t offset) {
     return next<ssize_t(int, const iovec*, int, off_t), "preadv64">()(descriptor, vectors, count,
                                                                       offset);
   });
 }
 template <class Here>
-__attribute__((noinline, cold)) off_t seek_slowly(int descriptor, off_t offset, int whence,
-                                                  Here here) {
+__attribute__((noinline)) off_t seek_slowly(int descriptor, off_t offset, int whence, Here here) {
   return CachedReads::instance().seek(descriptor, offset, whence, here);
 }
 // `slowly` if ferryd may serve the file.

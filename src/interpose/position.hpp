@@ -58,8 +58,7 @@ class Position {
 
    private:
     friend class Position;
-    explicit Seen(std::uint64_t word) : word_(word) {}
-    std::uint64_t word_;
+    std::uint64_t word_ = given;
   };
 
   // P1. Whatever was known of another file is forgotten.
@@ -142,7 +141,9 @@ inline Position::Seen Position::look() const {
     const timespec moment{0, 20'000};  // the thread that moves it may need this processor
     kernel_call(SYS_nanosleep, &moment, nullptr);
   }
-  return Seen(word);
+  Seen seen;
+  seen.word_ = word;
+  return seen;
 }
 
 template <class Condition>
