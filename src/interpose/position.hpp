@@ -110,7 +110,7 @@ class Position {
   static constexpr std::uint64_t offsets = std::uint64_t{offset_max};
   static constexpr unsigned looks_before_sleep = 100;
 
-  static inline constinit std::atomic<std::uint64_t> takings_{0};
+  static inline constinit std::atomic<std::uint64_t> takings{0};
 
   std::atomic<std::uint64_t> word_{given};
   // A call that a handler left by longjmp stays counted: then the number's files are the kernel's.
@@ -155,7 +155,7 @@ void Position::take(int descriptor, Condition is_still) {
   if (users_.load() == 0 && is_still()) {
     const std::int64_t offset = kernel_call(SYS_lseek, descriptor, 0, SEEK_CUR);
     if (offset >= 0 && offset <= offset_max)
-      next = takings_.fetch_add(1, std::memory_order_relaxed) << (kind_bits + offset_bits) |
+      next = takings.fetch_add(1, std::memory_order_relaxed) << (kind_bits + offset_bits) |
              static_cast<std::uint64_t>(offset) << kind_bits | ours;
   }
   word_.store(next);
