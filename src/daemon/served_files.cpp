@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <random>
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -33,6 +34,11 @@ bool has_true_leases(int descriptor) {
 }
 
 }  // namespace
+
+std::uint64_t ServedFiles::any_odd_number() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random() | 1;
+}
 
 ServedFiles::ServedFiles(SharedTable& table, const device::cache::View& cache,
                          std::chrono::milliseconds least_stay)

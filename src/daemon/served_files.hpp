@@ -63,6 +63,7 @@ class ServedFiles {
     ServedFile known;
   };
 
+  static std::uint64_t any_odd_number();
   void on_break(int entry);
   int find_room(Calls& calls, std::uint32_t& entry);
   const File* oldest() const;
@@ -76,7 +77,7 @@ class ServedFiles {
   const device::cache::View& cache_;
   const std::chrono::milliseconds least_stay_;
   std::array<File, files_max> files_;
-  std::uint64_t last_mark_ = 1;
+  std::uint64_t last_mark_ = any_odd_number();  // that no other ferryd has used: D4
   std::atomic<std::uint64_t> breaks_{0};
   LeaseWatch watch_;  // last: its thread uses the others
 };

@@ -15,7 +15,8 @@
 //       descriptors, which is what ends its leases (do_exit: the robust list, then the files).
 //   D3  A reader therefore never returns bytes that were changed before its call began: it returns
 //       them only if the mark still stands and ferryd still lives after the copy.
-//   D4  Marks never repeat: a file that is served again gets another one.
+//   D4  Marks never repeat: a file that is served again gets another one. Each ferryd begins at a
+//       random one of 2^63, so those of one that is gone are not taken for those of the next.
 // Everything else here is advice. Whatever a client stores in it harms readers of the same user at
 // most, since nobody else's processes get the memory.
 #pragma once

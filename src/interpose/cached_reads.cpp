@@ -26,7 +26,6 @@
 
 #include "base/kernel_call.hpp"
 #include "interpose/serving_settings.hpp"
-#include "interpose/standard_error.hpp"
 
 namespace ferry::run {
 
@@ -64,7 +63,7 @@ void say(std::initializer_list<std::string_view> pieces) {
   const auto end = std::transform(pieces.begin(), pieces.end(), list.begin(), [](auto piece) {
     return iovec{const_cast<char*>(piece.data()), piece.size()};
   });
-  kernel_call(SYS_writev, StandardError::descriptor(), list.data(), end - list.begin());
+  kernel_call(SYS_writev, STDERR_FILENO, list.data(), end - list.begin());
 }
 
 // The tallies: a hash table by path, whose entries are never removed, in memory of its own. Signal
@@ -208,6 +207,7 @@ std::uint64_t bytes_of(const iovec* vectors, int count, off_t offset) {
 }  // namespace
 
 constinit CachedReads CachedReads::only{};
+constinit thread_local bool CachedReads::may_be_child = false;
 
 void CachedReads::start() {
   process_ = static_cast<pid_t>(kernel_call(SYS_getpid));
@@ -240,8 +240,11 @@ void CachedReads::opened(int descriptor, int flags) {
   constexpr int refused = O_DIRECT | O_PATH | O_DIRECTORY;
   const bool may_be = is_on_.load(std::memory_order_acquire) && (flags & O_ACCMODE) == O_RDONLY &&
                       (flags & refused) == 0;
+  if (is_in_child()) return;
   Slot& slot = slots_[number];
-  if (!is_in_child()) slot.position.opened(may_be);
+  // The C library may have a stream on a standard one, and reads past us.
+  slot.position.opened(may_be && number > STDERR_FILENO);
+  if (number == STDERR_FILENO) has_standard_error_.store(false);
   if (!may_be) {
     leave(descriptor);
     return;
@@ -253,16 +256,23 @@ void CachedReads::opened(int descriptor, int flags) {
 }
 
 void CachedReads::leave(int descriptor) {
-  if (!may_serve(descriptor)) return;
+  if (!may_serve(descriptor) || is_in_child()) return;
   give_back_slowly(descriptor);
-  // What a child does not serve, its parent may.
-  change(slots_[static_cast<unsigned>(descriptor)], is_in_child() ? Phase::candidate : Phase::none);
+  change(slots_[static_cast<unsigned>(descriptor)], Phase::none);
 }
 
-// It has this memory, but descriptors of its own.
+void CachedReads::copied(int descriptor) {
+  if (may_serve(descriptor) && !is_in_child())
+    slots_[static_cast<unsigned>(descriptor)].position.opened(false);
+}
+
+// It has this memory or a copy of it, but descriptors of its own.
 bool CachedReads::is_in_child() const {
-  return shares_memory_.load(std::memory_order_relaxed) &&
-         static_cast<pid_t>(kernel_call(SYS_getpid)) != process_;
+  if (!may_be_child && !shares_memory_.load(std::memory_order_relaxed)) return false;
+  const bool is_child = static_cast<pid_t>(kernel_call(SYS_getpid)) != process_;
+  // A thread that returns from vfork does so when the child has its own memory, or none.
+  if (!is_child) may_be_child = false;
+  return is_child;
 }
 
 // Only numbers that were candidates can be anything else than `none`.
@@ -272,6 +282,7 @@ unsigned CachedReads::end_of(unsigned last) const {
 }
 
 void CachedReads::closing(unsigned first, unsigned last) {
+  if (is_in_child()) return;
   for (const unsigned end = end_of(last); first < end; ++first)
     if (may_serve(static_cast<int>(first))) {
       change(slots_[first], Phase::changing);
@@ -280,11 +291,13 @@ void CachedReads::closing(unsigned first, unsigned last) {
 }
 
 void CachedReads::closed(unsigned first, unsigned last) {
+  if (is_in_child()) return;
   for (const unsigned end = end_of(last); first < end; ++first)
     if (may_serve(static_cast<int>(first))) change(slots_[first], Phase::candidate);
 }
 
 void CachedReads::stop() {
+  if (is_in_child()) return;
   is_on_.store(false);
   for (unsigned number = 0, end = end_.load(); number < end; ++number)
     leave(static_cast<int>(number));
@@ -297,15 +310,28 @@ void CachedReads::before_fork() {
 
 void CachedReads::before_child(int flags) {
   const bool is_thread = (flags & CLONE_THREAD) != 0;
-  // With this process's descriptors, but unseen when it closes them.
-  if ((flags & CLONE_FILES) != 0 && !is_thread) stop();
-  if ((flags & CLONE_VM) != 0 && !is_thread) shares_memory_.store(true);
+  // A process with these descriptors, which it closes unseen, or a thread with others.
+  if (((flags & CLONE_FILES) != 0) != is_thread) stop();
+  if (is_thread) return;
   give_back_positions();
+  if ((flags & CLONE_VM) != 0 && (flags & CLONE_VFORK) == 0) {
+    shares_memory_.store(true);
+  } else {
+    may_be_child = true;
+  }
 }
 
 // The child has this thread alone, and its own numbers. What the parent has read is not its.
 void CachedReads::after_fork_in_child() {
   process_ = static_cast<pid_t>(kernel_call(SYS_getpid));
+  may_be_child = false;
+  shares_memory_.store(false);
+  // Of files that other threads opened since before_fork() too, whatever those did with them.
+  for (unsigned number = 0, end = end_.load(); number < end; ++number) {
+    if (!may_serve(static_cast<int>(number))) continue;
+    slots_[number].position.forget();
+    change(slots_[number], Phase::candidate);
+  }
   offering_.store(is_own_offering_ ? static_cast<pid_t>(kernel_call(SYS_gettid)) : 0);
   for (std::atomic<ReadTally*>& list : tallies) {
     for (ReadTally* tally = list.load(); tally != nullptr; tally = tally->next) {
@@ -320,6 +346,7 @@ void CachedReads::after_fork_in_child() {
 // ---- reading -----------------------------------------------------------------------------------
 
 ssize_t CachedReads::read_slowly(int descriptor, const iovec* vectors, int count, off_t offset) {
+  if (is_in_child()) return -1;
   Slot& slot = slots_[static_cast<unsigned>(descriptor)];
   const int saved = errno;
   std::uint64_t word = slot.state.load(std::memory_order_acquire);
@@ -352,8 +379,12 @@ bool CachedReads::has_position(int descriptor, const iovec* vectors, int count,
   const int saved = errno;
   const std::uint64_t bytes = bytes_of(vectors, count, 0);
   KernelReason reason = KernelReason::other;
+  if (state.phase == Phase::candidate && settings_->wants_summary &&
+      !find_tally_of(descriptor, word)) {
+    errno = saved;
+    return false;
+  }
   if (!slot.position.may_be_taken()) {
-    if (state.phase == Phase::candidate) find_tally_of(descriptor, word);
     reason = KernelReason::position;
   } else if (bytes > 0 && bytes <= small_read_bytes) {
     if (SlotState::of(word).phase != Phase::served) word = count_and_offer(descriptor, word, 0);
@@ -589,8 +620,8 @@ void CachedReads::count_kernel_read(const Slot& slot, KernelReason reason) const
     tally->kernel_reads[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
 }
 
-bool CachedReads::reports_to_standard_error() const {
-  return settings_ != nullptr && settings_->wants_summary && settings_->summary == "-";
+void CachedReads::closing_standard_error() {
+  if (settings_ != nullptr && settings_->summary == "-") finish();
 }
 
 void CachedReads::finish() {
@@ -602,9 +633,10 @@ void CachedReads::finish() {
                                     [](const auto& list) { return list.load() != nullptr; });
   if (!was_read) return;
   const bool has_file = settings_->summary != "-";
+  if (!has_file && !has_standard_error_.load()) return;
   int file = -1;
   if (!has_file) {
-    file = StandardError::descriptor();
+    file = STDERR_FILENO;
   } else {
     file = static_cast<int>(kernel_call(SYS_openat, AT_FDCWD, settings_->summary.c_str(),
                                         O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));

@@ -31,15 +31,16 @@
 // seen it, and every close of a number that opened() has seen is seen too: close, close_range,
 // closefrom, dup2, dup3, login_tty, fclose and freopen of a stream made by fdopen, and syscall(2)
 // with these numbers. So a number that is opened unseen (fopen, opendir, tmpfile, socket, inside
-// the C library) has no file in its slot. closedir, pclose and the like close what is no regular
-// file, which is never served. daemon and forkpty change descriptors in a child of fork, where the
-// client of ferryd says `gone` to every file until it is offered again. Unseen are only closes that
-// pass by the functions of this library: the program's own system call instructions, its io_uring,
-// and functions taken from the C library by handle (dlopen and dlsym, RTLD_DEEPBIND).
+// the C library) has no file in its slot. pclose and the like close what is no regular file,
+// which is never served; fdopendir leaves what closedir closes. daemon and forkpty change
+// descriptors in a child of fork, where no file is served before it has been offered again. Unseen
+// are only closes that pass by the functions of this library: the program's own system call
+// instructions, its io_uring, and functions taken from the C library by handle (dlopen and dlsym,
+// RTLD_DEEPBIND).
 //
-// A child of vfork shares this memory, but not the descriptors. It may close them: the parent's
-// files become candidates then, and are offered again. It leaves the positions as they are; those
-// of all files that it can know were given back before vfork.
+// A child of vfork shares this memory, but not the descriptors. It leaves the slots as they are,
+// and the kernel makes its calls; the positions of all files that it can know were given back
+// before vfork.
 #pragma once
 
 #include <array>
@@ -96,6 +97,8 @@ class CachedReads {
   void opened(int descriptor, int flags);
   // The descriptor is not served from now on.
   void leave(int descriptor);
+  // The descriptor is another one of an open file.
+  void copied(int descriptor);
   // Nothing is served any more, nor asked for.
   void stop();
 
@@ -135,7 +138,9 @@ class CachedReads {
   // Before a child that no handler of fork sees. `flags` are those of clone(2).
   void before_child(int flags);
   void after_fork_in_child();
-  bool reports_to_standard_error() const;
+  // Before the program closes that stream, as the GNU tools do when they end: a report that goes
+  // there is made now.
+  void closing_standard_error();
   // Reports what was read, once.
   void finish();
 
@@ -193,7 +198,10 @@ class CachedReads {
   std::array<Slot, descriptors_max> slots_{};
   std::atomic<bool> is_on_{false};
   std::atomic<bool> takes_positions_{true};
-  std::atomic<bool> shares_memory_{false};
+  std::atomic<bool> shares_memory_{false};  // with processes that need not be children of vfork
+  // The thread has made a child that no handler of fork saw, or is it.
+  static constinit thread_local bool may_be_child;
+  std::atomic<bool> has_standard_error_{true};  // until another file gets the number
   std::atomic<unsigned> end_{0};    // after the largest number that was ever a candidate
   std::atomic<pid_t> offering_{0};  // the thread that offers; 0: none
   // The file's that may_offer() last looked at; of whoever holds `offering_`. Not on the stack:
@@ -225,6 +233,7 @@ inline CachedReads::SlotState CachedReads::SlotState::of(std::uint64_t word) {
 template <class Here, class At>
 ssize_t CachedReads::read(int descriptor, const iovec* vectors, int count, Here here, At at) {
   Position& position = slots_[static_cast<unsigned>(descriptor)].position;
+  if (is_in_child()) return here();
   Position::Seen seen;
   while (has_position(descriptor, vectors, count, seen)) {
     ssize_t got = read_slowly(descriptor, vectors, count, seen.offset());
@@ -243,6 +252,7 @@ ssize_t CachedReads::read(int descriptor, const iovec* vectors, int count, Here 
 
 template <class Here>
 off_t CachedReads::seek(int descriptor, off_t offset, int whence, Here here) {
+  if (is_in_child()) return here();
   off_t reached = 0;
   if (seek_here(descriptor, offset, whence, reached)) return reached;
   count_seek(descriptor, offset, whence);

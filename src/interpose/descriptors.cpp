@@ -398,7 +398,9 @@ FERRY_TRUNCATE_PATH(truncate64)
 
 FERRY_STANDS_IN(int, dup, int descriptor) {
   release_position(descriptor, "dup");
-  return next<int(int), "dup">()(descriptor);
+  const int copy = next<int(int), "dup">()(descriptor);
+  CachedReads::instance().copied(copy);
+  return copy;
 }
 #define FERRY_DUP_TO(name, parameters, ...)                            \
   FERRY_STANDS_IN(int, name, __VA_ARGS__) {                            \
@@ -440,14 +442,16 @@ void before_control(int descriptor, int command, long argument) {
 }  // namespace
 
 // Every argument of fcntl is one word.
-#define FERRY_CONTROL(name)                                                  \
-  FERRY_STANDS_IN(int, name, int descriptor, int command, ...) {             \
-    std::va_list rest;                                                       \
-    va_start(rest, command);                                                 \
-    const long argument = va_arg(rest, long);                                \
-    va_end(rest);                                                            \
-    before_control(descriptor, command, argument);                           \
-    return next<int(int, int, ...), #name>()(descriptor, command, argument); \
+#define FERRY_CONTROL(name)                                                                       \
+  FERRY_STANDS_IN(int, name, int descriptor, int command, ...) {                                  \
+    std::va_list rest;                                                                            \
+    va_start(rest, command);                                                                      \
+    const long argument = va_arg(rest, long);                                                     \
+    va_end(rest);                                                                                 \
+    before_control(descriptor, command, argument);                                                \
+    const int result = next<int(int, int, ...), #name>()(descriptor, command, argument);          \
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) CachedReads::instance().copied(result); \
+    return result;                                                                                \
   }
 FERRY_CONTROL(fcntl)
 FERRY_CONTROL(fcntl64)
@@ -527,31 +531,53 @@ FERRY_STANDS_IN(int, prctl, int option, ...) {
   return next<int(int, ...), "prctl">()(option, words[0], words[1], words[2], words[3]);
 }
 
+namespace {
+
 // Descriptors may travel with a message.
+void give_back_sent(const msghdr& message) {
+  auto* header = const_cast<msghdr*>(&message);
+  for (cmsghdr* control = CMSG_FIRSTHDR(header); control != nullptr;
+       control = CMSG_NXTHDR(header, control)) {
+    if (control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS)
+      CachedReads::instance().give_back_positions();
+  }
+}
+
+}  // namespace
+
 FERRY_STANDS_IN(ssize_t, sendmsg, int socket, const msghdr* message, int flags) {
-  if (message != nullptr && message->msg_controllen > 0)
-    CachedReads::instance().give_back_positions();
+  if (message != nullptr) give_back_sent(*message);
   return next<ssize_t(int, const msghdr*, int), "sendmsg">()(socket, message, flags);
 }
 FERRY_STANDS_IN(int, sendmmsg, int socket, mmsghdr* messages, unsigned count, int flags) {
-  const bool has_control = std::any_of(messages, messages + count, [](const mmsghdr& one) {
-    return one.msg_hdr.msg_controllen > 0;
-  });
-  if (has_control) CachedReads::instance().give_back_positions();
+  for (unsigned i = 0; messages != nullptr && i < count; ++i)
+    give_back_sent(messages[i].msg_hdr);
   return next<int(int, mmsghdr*, unsigned, int), "sendmmsg">()(socket, messages, count, flags);
 }
 
-// What a program asks of io_uring is not seen here. It may read at the kernel's position.
-#define FERRY_URING(name, parameters, ...)                       \
-  FERRY_STANDS_IN(int, name, unsigned entries, __VA_ARGS__) {    \
-    CachedReads::instance().leave_positions();                   \
-    return next<int(unsigned, __VA_ARGS__), #name>() parameters; \
+// What a program asks of io_uring is not seen here. It may read at the kernel's position. The
+// library may have come with a plug-in, outside the scope of RTLD_NEXT, or not be there at all.
+#define FERRY_URING(name, parameters, ...)                                    \
+  FERRY_STANDS_IN(int, name, unsigned entries, __VA_ARGS__) {                 \
+    CachedReads::instance().leave_positions();                                \
+    auto* original = next<int(unsigned, __VA_ARGS__), #name>();               \
+    if (original == nullptr) {                                                \
+      void* library = dlopen("liburing.so.2", RTLD_LAZY | RTLD_NOLOAD);       \
+      if (library == nullptr) return -ENOSYS;                                 \
+      original = reinterpret_cast<decltype(original)>(dlsym(library, #name)); \
+      if (original == nullptr) return -ENOSYS;                                \
+    }                                                                         \
+    return original parameters;                                               \
   }
 FERRY_URING(io_uring_queue_init, (entries, ring, flags), void* ring, unsigned flags)
 FERRY_URING(io_uring_queue_init_params, (entries, ring, settings), void* ring, void* settings)
 FERRY_URING(io_uring_queue_init_mem, (entries, ring, settings, memory, bytes), void* ring,
             void* settings, void* memory, size_t bytes)
 FERRY_URING(io_uring_setup, (entries, settings), void* settings)
+FERRY_STANDS_IN(int, pidfd_getfd, int process, int descriptor, unsigned flags) {
+  CachedReads::instance().give_back_positions();  // it may be this process
+  return next<int(int, int, unsigned), "pidfd_getfd">()(process, descriptor, flags);
+}
 
 // ---- bare system calls -------------------------------------------------------------------------
 
@@ -585,14 +611,15 @@ void give_back_before(long number, const Words& words) {
       return reads.give_back_position(static_cast<int>(words[2]));
     case SYS_clone:
       return reads.before_child(static_cast<int>(words[0]));
-    case SYS_clone3:
-#ifdef SYS_vfork
-    case SYS_vfork:
-#endif
-      return reads.before_child(CLONE_VM);
+    case SYS_clone3:  // the arguments begin with the flags
+      return reads.before_child(
+          static_cast<int>(*reinterpret_cast<const std::uint64_t*>(words[0])));
 #ifdef SYS_fork
     case SYS_fork:
+    case SYS_vfork:
+      return reads.before_child(0);
 #endif
+    case SYS_pidfd_getfd:
     case SYS_execve:
     case SYS_execveat:
     case SYS_sendmsg:

@@ -10,15 +10,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "interpose/standard_error.hpp"
-
 namespace ferry::iobuf {
 namespace {
 
 // A bare system call, as everywhere here: the C library's function is replaced.
 void say(const std::string& line) {
   const std::string whole = "ferry-iobuf: " + line + "\n";
-  syscall(SYS_write, run::StandardError::descriptor(), whole.data(), whole.size());
+  syscall(SYS_write, STDERR_FILENO, whole.data(), whole.size());
 }
 
 // The number of bytes, or a negative errno, as a system call returns it.

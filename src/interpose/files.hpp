@@ -76,7 +76,6 @@ class Files {
 
   // Called for a newly opened file: buffers it if a rule matches and it is suitable.
   void opened(int descriptor, const char* path, int flags);
-  bool has_rules() const { return !settings_.rules.empty(); }
   bool wants(const char* path) const { return settings_.rule_for(path) != nullptr; }
   // False for almost all that are not buffered. It comes before every call, so it is one load.
   static bool may_track(int descriptor) {

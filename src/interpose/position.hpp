@@ -12,9 +12,10 @@
 //   ours     the position, and a number that each taking makes anew
 //
 // Protocol:
-//   P1  Whoever opens a file sets W to `kernels` before the descriptor is known to anybody, and
-//       every call that makes the open file known to another descriptor or process gives W back
-//       first. So an open file whose W is not `given` has one descriptor, in one process.
+//   P1  Whoever makes a descriptor sets its W before it is known to anybody: to `kernels` for a
+//       file that was opened, to `given` for another descriptor of an open file. Every call that
+//       makes the open file known to another descriptor or process gives W back first. So an open
+//       file whose W is not `given` has one descriptor, in one process.
 //   P2  A call that uses the kernel's position adds to U, then looks at W (it gives back what is
 //       ours), makes the call, and subtracts. Who takes the position sets W to `moving`, then looks
 //       at U (and stops if there is a call), then asks the kernel. All four are seq_cst: one of the
@@ -24,7 +25,7 @@
 //   P4  Who gives p back sets W from `ours` p to `moving`, tells the kernel, and then sets `given`.
 //       Nobody else tells the kernel anything while W is ours.
 //   P5  `moving` lasts for a system call of a thread that no signal interrupts. Others wait for it.
-//       In a child of fork no file that it can know is moving: P1.
+//       A child of fork forgets what its parent's other threads did.
 // The number in `ours` repeats after 65,536 takings: a read that lasts through so many of them, on
 // a descriptor that others close and open meanwhile, could move the position of another file.
 //
@@ -63,6 +64,8 @@ class Position {
 
   // P1. Whatever was known of another file is forgotten.
   void opened(bool may_be_taken) { word_.store(may_be_taken ? kernels : given); }
+  // In a child of fork: what other threads of its parent did with it is cut off.
+  void forget() { word_.store(given); }
   // Waits while it moves (P5).
   Seen look() const;
   bool may_be_taken() const { return word_.load(std::memory_order_relaxed) == kernels; }

@@ -13,6 +13,7 @@
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <wordexp.h>
 
 #include "base/forks.hpp"
 #include "interpose/standing_in.hpp"
@@ -130,6 +131,12 @@ FERRY_STANDS_IN(int, fexecve, int descriptor, Arguments arguments, Arguments env
   before_program();
   return next<int(int, Arguments, Arguments), "fexecve">()(descriptor, arguments, environment);
 }
+FERRY_STANDS_IN(int, execveat, int folder, const char* path, Arguments arguments,
+                Arguments environment, int flags) {
+  before_program();
+  return next<int(int, const char*, Arguments, Arguments, int), "execveat">()(
+      folder, path, arguments, environment, flags);
+}
 FERRY_STANDS_IN(int, execl, const char* path, const char* first, ...) {
   std::va_list rest;
   va_start(rest, first);
@@ -157,9 +164,17 @@ FERRY_STANDS_IN(int, system, const char* command) {
   before_program();
   return next<int(const char*), "system">()(command);
 }
-FERRY_STANDS_IN(FILE*, popen, const char* command, const char* mode) {
+#define FERRY_POPEN(name)                                                 \
+  FERRY_STANDS_IN(FILE*, name, const char* command, const char* mode) {   \
+    before_program();                                                     \
+    return next<FILE*(const char*, const char*), #name>()(command, mode); \
+  }
+FERRY_POPEN(popen)
+FERRY_POPEN(_IO_popen)
+// It may run commands.
+FERRY_STANDS_IN(int, wordexp, const char* words, wordexp_t* expanded, int flags) {
   before_program();
-  return next<FILE*(const char*, const char*), "popen">()(command, mode);
+  return next<int(const char*, wordexp_t*, int), "wordexp">()(words, expanded, flags);
 }
 
 #define FERRY_SPAWN(name)                                                                         \
@@ -180,24 +195,28 @@ FERRY_STANDS_IN(pid_t, _Fork, void) {
   CachedReads::instance().before_child(0);
   return next<pid_t(), "_Fork">()();
 }
-FERRY_STANDS_IN(int, clone, int (*function)(void*), void* stack, int flags, void* argument, ...) {
-  std::va_list rest;
-  va_start(rest, argument);
-  std::array<void*, 3> words{};
-  for (void*& word : words)
-    word = va_arg(rest, void*);
-  va_end(rest);
-  CachedReads::instance().before_child(flags);
-  return next<int(int (*)(void*), void*, int, void*, ...), "clone">()(
-      function, stack, flags, argument, words[0], words[1], words[2]);
-}
+#define FERRY_CLONE(name)                                                                    \
+  FERRY_STANDS_IN(int, name, int (*function)(void*), void* stack, int flags, void* argument, \
+                  ...) {                                                                     \
+    std::va_list rest;                                                                       \
+    va_start(rest, argument);                                                                \
+    std::array<void*, 3> words{};                                                            \
+    for (void*& word : words)                                                                \
+      word = va_arg(rest, void*);                                                            \
+    va_end(rest);                                                                            \
+    CachedReads::instance().before_child(flags);                                             \
+    return next<int(int (*)(void*), void*, int, void*, ...), #name>()(                       \
+        function, stack, flags, argument, words[0], words[1], words[2]);                     \
+  }
+FERRY_CLONE(clone)
+FERRY_CLONE(__clone)
 
 // vfork returns twice from one call, so nothing of ours may be on the stack while it does: these
 // jump to the original.
 namespace {
 
 extern "C" __attribute__((used)) void* ferry_run_before_vfork() {
-  CachedReads::instance().before_child(CLONE_VM);
+  CachedReads::instance().before_child(CLONE_VM | CLONE_VFORK);
   return reinterpret_cast<void*>(next<pid_t(), "vfork">());
 }
 
@@ -205,7 +224,7 @@ extern "C" __attribute__((used)) void* ferry_run_before_vfork() {
 
 #if defined(__x86_64__)
 #define FERRY_VFORK(name)                    \
-  __asm__(".text\n.globl " name              \
+  __asm__(".pushsection .text\n.globl " name \
           "\n"                               \
           ".type " name ", @function\n" name \
           ":\n"                              \
@@ -218,10 +237,10 @@ extern "C" __attribute__((used)) void* ferry_run_before_vfork() {
           ".cfi_adjust_cfa_offset -8\n"      \
           "jmp *%rax\n"                      \
           ".cfi_endproc\n"                   \
-          ".size " name ", . - " name "\n")
+          ".size " name ", . - " name "\n.popsection\n")
 #elif defined(__aarch64__)
 #define FERRY_VFORK(name)                      \
-  __asm__(".text\n.globl " name                \
+  __asm__(".pushsection .text\n.globl " name   \
           "\n"                                 \
           ".type " name ", @function\n" name   \
           ":\n"                                \
@@ -238,7 +257,7 @@ extern "C" __attribute__((used)) void* ferry_run_before_vfork() {
           ".cfi_restore 29\n.cfi_restore 30\n" \
           "br x16\n"                           \
           ".cfi_endproc\n"                     \
-          ".size " name ", . - " name "\n")
+          ".size " name ", . - " name "\n.popsection\n")
 #else
 #error "the stand-in of vfork is not written for this processor"
 #endif

@@ -71,7 +71,7 @@ __attribute__((noinline, cold)) auto either_slowly(int descriptor, Ours ours, Th
 }
 
 // `ours` with the file if the descriptor is buffered, else `theirs`. Both hold copies of what they
-// need, so that nothing lies in memory on the way to the kernel.
+// need, so that nothing is passed through memory on the way to the kernel.
 template <class Ours, class Theirs>
 __attribute__((always_inline)) inline auto either(int descriptor, Ours ours, Theirs theirs) {
   if (Files::may_track(descriptor)) [[unlikely]]

@@ -7,10 +7,10 @@
 #include <map>
 #include <mutex>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "interpose/standard_error.hpp"
 #include "interpose/standing_in.hpp"
 
 using ferry::iobuf::FilePointer;
@@ -124,10 +124,18 @@ FERRY_STANDS_IN(FILE*, fopen64, const char* path, const char* mode) {
   return open_stream(path, mode, next<OpenStream, "fopen64">());
 }
 // The C library's stream would bypass the buffers.
-FERRY_STANDS_IN(FILE*, fdopen, int descriptor, const char* mode) {
-  Files::instance().release(descriptor, "fdopen");
-  CachedReads::instance().give_back_position(descriptor);
-  return next<FILE*(int, const char*), "fdopen">()(descriptor, mode);
+#define FERRY_FDOPEN(name)                                           \
+  FERRY_STANDS_IN(FILE*, name, int descriptor, const char* mode) {   \
+    Files::instance().release(descriptor, "fdopen");                 \
+    CachedReads::instance().give_back_position(descriptor);          \
+    return next<FILE*(int, const char*), #name>()(descriptor, mode); \
+  }
+FERRY_FDOPEN(fdopen)
+FERRY_FDOPEN(_IO_fdopen)
+// closedir closes it unseen.
+FERRY_STANDS_IN(DIR*, fdopendir, int descriptor) {
+  CachedReads::instance().leave(descriptor);
+  return next<DIR*(int), "fdopendir">()(descriptor);
 }
 FERRY_STANDS_IN(int, fileno, FILE* stream) {
   const int descriptor = Streams::instance().find(stream);
@@ -149,18 +157,13 @@ int closed_with(FILE* stream) {
   return descriptor;
 }
 
-void keep_standard_error() {
-  if (CachedReads::instance().reports_to_standard_error() || Files::instance().has_rules())
-    ferry::run::StandardError::keep();
-}
-
 }  // namespace
 
-#define FERRY_CLOSE_STREAM(name)                        \
-  FERRY_STANDS_IN(int, name, FILE* stream) {            \
-    if (stream == stderr) keep_standard_error();        \
-    const DescriptorChange change(closed_with(stream)); \
-    return next<int(FILE*), #name>()(stream);           \
+#define FERRY_CLOSE_STREAM(name)                                            \
+  FERRY_STANDS_IN(int, name, FILE* stream) {                                \
+    if (stream == stderr) CachedReads::instance().closing_standard_error(); \
+    const DescriptorChange change(closed_with(stream));                     \
+    return next<int(FILE*), #name>()(stream);                               \
   }
 FERRY_CLOSE_STREAM(fclose)
 FERRY_CLOSE_STREAM(_IO_fclose)

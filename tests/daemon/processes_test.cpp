@@ -110,6 +110,29 @@ TEST_F(DaemonProcesses, KilledDaemonsHideNoChange) {
   }
 }
 
+// The first file of a new ferryd is not taken for the first of the one before.
+TEST_F(DaemonProcesses, FilesOfAnotherDaemonAreNotMistaken) {
+  DaemonProcess daemon(socket());
+  Client client(socket().c_str());
+  const std::string data_of_a = OtherProcess::data_of(1, 10'000);
+  const std::string data_of_b = OtherProcess::data_of(2, 20'000);
+  OfferedFile a(client, file("a", data_of_a));
+  OfferedFile b(client, file("b", data_of_b));
+  std::string got;
+  ASSERT_EQ(a.read(got, 100'000, 0), 10'000);
+  ASSERT_EQ(b.read(got, 100'000, 0), 20'000);
+  daemon.kill_it();
+  daemon.start();
+  ASSERT_TRUE(eventually([&] { return b.offer() == 0; }));
+  ASSERT_EQ(b.read(got, 100'000, 0), 20'000);
+  EXPECT_EQ(got, data_of_b);
+  EXPECT_EQ(a.try_read(got, 100, 0), Client::gone);
+  EXPECT_EQ(client.size_bytes(a.served()), Client::gone);
+  ASSERT_EQ(a.offer(), 0);
+  ASSERT_EQ(a.read(got, 100'000, 0), 10'000);
+  EXPECT_EQ(got, data_of_a);
+}
+
 // Clients die at any instruction; their places and marks are free, and the others read on.
 TEST_F(DaemonProcesses, KilledClientsLeaveNothing) {
   DaemonProcess daemon(socket());

@@ -4,7 +4,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <dirent.h>
 #include <limits.h>
+#include <linux/sched.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -78,7 +80,7 @@ static void by_program(int kind) {
   CHECK(pipe2(ends, O_CLOEXEC) == 0);
   char* const words[] = {"dd", "bs=50", "count=1", "status=none", NULL};
   pid_t child = -1;
-  if (kind == 0) {
+  if (kind == 0 || kind == 7) {
     child = fork();
   } else if (kind == 1) {
     child = vfork();
@@ -86,6 +88,9 @@ static void by_program(int kind) {
     child = _Fork();
   } else if (kind == 3) {
     child = (pid_t)bare(SYS_clone, SIGCHLD, 0, 0);
+  } else if (kind == 6) {
+    struct clone_args arguments = {.exit_signal = SIGCHLD};
+    child = (pid_t)bare(SYS_clone3, (long)&arguments, sizeof arguments, 0);
   }
   if (kind == 4) {
     posix_spawn_file_actions_t actions;
@@ -102,6 +107,7 @@ static void by_program(int kind) {
   } else if (child == 0) {
     dup2(both[0], 0);
     dup2(ends[1], 1);
+    if (kind == 7) execveat(AT_FDCWD, "/bin/dd", words, environ, 0);
     execvp("dd", words);
     _exit(1);
   }
@@ -195,6 +201,22 @@ static void by_copy(int kind) {
   CHECK(close(copy) == 0);
 }
 
+// glibc closes a directory's descriptor unseen; its number becomes a copy of the file.
+static void by_unseen_close(void) {
+  const int folder = open("/", O_RDONLY);
+  DIR* entries = fdopendir(folder);
+  CHECK(entries != NULL && closedir(entries) == 0);
+  const int copy = dup(both[0]);
+  CHECK(copy == folder);
+  for (int i = 0; i < 300; ++i) {
+    CHECK(lseek(copy, i * 10, SEEK_SET) == i * 10);
+    CHECK(read(copy, ours, 80) == 80 && is_of(0, ours, 80, i * 10));
+    CHECK(lseek(both[0], 0, SEEK_CUR) == i * 10 + 80);
+  }
+  CHECK(close(copy) == 0);
+  CHECK(bare(SYS_lseek, both[1], 299 * 10 + 80, SEEK_SET) > 0);
+}
+
 static void by_stream(void) {
   FILE* stream = fdopen(both[0], "r");
   CHECK(stream != NULL);
@@ -208,7 +230,7 @@ static void by_stream(void) {
 }
 
 static void shares(const char* kind) {
-  for (int which = 0; which < 6; ++which) {
+  for (int which = 0; which < 8; ++which) {
     open_both();
     warm_reads(both[0]);
     for (int i = 0; i < 3; ++i)
@@ -221,6 +243,8 @@ static void shares(const char* kind) {
       by_kernel(which % 3);
     } else if (strcmp(kind, "copy") == 0) {
       by_copy(which % 4);
+    } else if (strcmp(kind, "unseen") == 0) {
+      by_unseen_close();
     } else if (strcmp(kind, "stream") == 0) {
       by_stream();
       continue;

@@ -381,11 +381,15 @@ static void sandboxed(void) {
   must_be(descriptor, 0);
 }
 
-// It gives all numbers to a new file, also any that a library has kept of standard error.
-static void closed_error(void) {
+// It gives all numbers to a new file, that of standard error too.
+static void closed_error(int by_stream) {
   const int descriptor = open_served();
   must_be(descriptor, 0);
-  CHECK(fclose(stderr) == 0);
+  if (by_stream) {
+    CHECK(fclose(stderr) == 0);
+  } else {
+    CHECK(close(2) == 0);
+  }
   closefrom(3);
   char path[PATH_MAX];
   snprintf(path, sizeof path, "%s.new", paths[0]);
@@ -422,7 +426,9 @@ int main(int count, char** arguments) {
   else if (strcmp(what, "sandboxed") == 0)
     sandboxed();
   else if (strcmp(what, "closed-error") == 0)
-    closed_error();
+    closed_error(1);
+  else if (strcmp(what, "other-error") == 0)
+    closed_error(0);
   else
     return 2;
   printf("%s is right\n", what);

@@ -106,6 +106,7 @@ const std::vector<std::string> all_cases{"random",
                                          "read-shares-kernel",
                                          "read-shares-copy",
                                          "read-shares-stream",
+                                         "read-shares-unseen",
                                          "read-shares-other"};
 
 TEST_F(RunPrograms, WithoutFerrydAllIsAsPlain) {
@@ -230,7 +231,7 @@ TEST_F(RunPrograms, TheSummarySaysWhyNot) {
 }
 
 // GNU tools close the stream before they end.
-TEST_F(RunPrograms, TheSummaryOutlivesStandardError) {
+TEST_F(RunPrograms, TheSummaryComesBeforeStandardErrorCloses) {
   const std::string one = environment("/nowhere/s", "FERRY_RUN_SUMMARY=-");
   const std::string file = directory_ / "first";
   const Ended ended = run(one + "tail -c 7 " + file);
@@ -238,7 +239,9 @@ TEST_F(RunPrograms, TheSummaryOutlivesStandardError) {
   // No line of it goes to a file of the program.
   const Ended closed = run(one + reads("closed-error", false));
   EXPECT_EQ(closed.status, 0);
-  EXPECT_FALSE(has(closed.output, "ferry-run")) << closed.output;
+  EXPECT_TRUE(has(closed.output, "ferry-run: " + file + ": ")) << closed.output;
+  EXPECT_EQ(ferry::test::file_size(file + ".new"), 0);
+  EXPECT_EQ(run(one + reads("other-error", false)).status, 0);
   EXPECT_EQ(ferry::test::file_size(file + ".new"), 0);
 }
 
