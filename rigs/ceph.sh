@@ -135,7 +135,8 @@ ceph_start_all() {
   ceph_start mgr ceph-mgr -i a
   for name in "${ceph_osds[@]}"; do ceph_start_osd "$name"; done
   ceph_start mds ceph-mds -i a
-  within 60 ceph_healthy || ceph_fail "it was not healthy within 60 s"
+  # The MDS waits 45 s for clients of before that do not come back.
+  within 120 ceph_healthy || ceph_fail "it was not healthy within 120 s"
 }
 
 # NAME COMMAND...: starts it in the background, unless it runs.

@@ -294,9 +294,9 @@ test_on_ceph() {
   fi
   rigs/rig down ceph
   rigs/rig up ceph --disk --mount >/dev/null || setup_die "the rig ceph --disk --mount did not come up"
-  FERRY_TEST_CEPH_DISK=1 timeout 300 build/release/storage_tests --gtest_brief=1 \
+  FERRY_TEST_CEPH_DISK=1 timeout 420 build/release/storage_tests --gtest_brief=1 \
     --gtest_filter='CephFaults*:CephKills*:CephEviction*:CephMountEviction*' ||
-    setup_die "tests of Ceph's servers that hang or are killed failed, or did not end within 300 s"
+    setup_die "tests of Ceph's servers that hang or are killed failed, or did not end within 420 s"
 }
 
 stage_install() {
