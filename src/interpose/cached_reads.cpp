@@ -257,8 +257,9 @@ void CachedReads::opened(int descriptor, int flags) {
 
 void CachedReads::leave(int descriptor) {
   if (!may_serve(descriptor) || is_in_child()) return;
-  give_back_slowly(descriptor);
-  change(slots_[static_cast<unsigned>(descriptor)], Phase::none);
+  Slot& slot = slots_[static_cast<unsigned>(descriptor)];
+  slot.position.give_back(descriptor);
+  change(slot, Phase::none);
 }
 
 void CachedReads::copied(int descriptor) {
@@ -286,7 +287,7 @@ void CachedReads::closing(unsigned first, unsigned last) {
   for (const unsigned end = end_of(last); first < end; ++first)
     if (may_serve(static_cast<int>(first))) {
       change(slots_[first], Phase::changing);
-      give_back_slowly(static_cast<int>(first));
+      slots_[first].position.give_back(static_cast<int>(first));
     }
 }
 
@@ -329,7 +330,7 @@ void CachedReads::after_fork_in_child() {
   // Of files that other threads opened since before_fork() too, whatever those did with them.
   for (unsigned number = 0, end = end_.load(); number < end; ++number) {
     if (!may_serve(static_cast<int>(number))) continue;
-    slots_[number].position.forget();
+    slots_[number].position.opened(false);
     change(slots_[number], Phase::candidate);
   }
   offering_.store(is_own_offering_ ? static_cast<pid_t>(kernel_call(SYS_gettid)) : 0);

@@ -62,10 +62,9 @@ class Position {
     std::uint64_t word_ = given;
   };
 
-  // P1. Whatever was known of another file is forgotten.
+  // P1. Whatever was known of another file is forgotten, and in a child of fork what other threads
+  // of its parent did.
   void opened(bool may_be_taken) { word_.store(may_be_taken ? kernels : given); }
-  // In a child of fork: what other threads of its parent did with it is cut off.
-  void forget() { word_.store(given); }
   // Waits while it moves (P5).
   Seen look() const;
   bool may_be_taken() const { return word_.load(std::memory_order_relaxed) == kernels; }
