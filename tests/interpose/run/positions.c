@@ -439,23 +439,16 @@ static void on_signal(int number) {
 // A handler reads, and goes back: the interrupted calls do not see that.
 static void in_handlers(void) {
   open_both();
-  struct sigaction action;
-  memset(&action, 0, sizeof action);
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGALRM, &action, NULL);
-  const struct itimerval often = {{0, 100}, {0, 100}};
-  const struct itimerval never = {{0, 0}, {0, 0}};
   for (int turn = 0; turn < 15; ++turn) {
     warm_reads(both[0]);
     CHECK(bare(SYS_lseek, both[1], 0, SEEK_SET) == 0);
-    setitimer(ITIMER_REAL, &often, NULL);
+    begin_signals(on_signal);
     // The last bytes are not reached, so that the handler can read.
     for (long at = 0; at < sizes[0] - 2 * record; at += record) {
       CHECK(read(both[0], ours, record) == record);
       CHECK(is_of(0, ours, record, at));
     }
-    setitimer(ITIMER_REAL, &never, NULL);
+    end_signals();
     close_both();
     open_both();
   }

@@ -290,13 +290,7 @@ static void on_signal(int number) {
 static void in_handlers(void) {
   const int descriptor = open(paths[0], O_RDONLY);
   of_handler = descriptor;
-  struct sigaction action;
-  memset(&action, 0, sizeof action);
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGALRM, &action, NULL);
-  const struct itimerval often = {{0, 100}, {0, 100}};
-  setitimer(ITIMER_REAL, &often, NULL);
+  begin_signals(on_signal);
   unsigned char data[20000];
   unsigned int state = 3;
   const double end = now() + 20;
@@ -305,8 +299,7 @@ static void in_handlers(void) {
     CHECK(pread(descriptor, data, sizeof data, offset) == (ssize_t)sizeof data);
     CHECK(is_of(0, data, sizeof data, offset));
   }
-  const struct itimerval never = {{0, 0}, {0, 0}};
-  setitimer(ITIMER_REAL, &never, NULL);
+  end_signals();
   CHECK(signals > 0);
   warm(descriptor);
 }

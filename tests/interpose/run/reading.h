@@ -10,11 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -98,6 +100,22 @@ static void must_be(int descriptor, int file) {
     CHECK(pread(descriptor, data, sizeof data, offset) == (ssize_t)sizeof data);
     CHECK(is_of(file, data, sizeof data, offset));
   }
+}
+
+// SIGALRM every 100 us, until end_signals().
+static void begin_signals(void (*handler)(int)) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, NULL);
+  const struct itimerval often = {{0, 100}, {0, 100}};
+  setitimer(ITIMER_REAL, &often, NULL);
+}
+
+static void end_signals(void) {
+  const struct itimerval never = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &never, NULL);
 }
 
 static void take_arguments(char** arguments) {
