@@ -17,7 +17,7 @@ endfunction()
 
 # ferry_unity(target): compiles its sources in batches of ten, which share headers and template
 # instances. Sources of one batch share a scope: put clashing names into a namespace of their own.
-option(FERRY_UNITY "Compile the tests, and with a sanitizer all, in batches of sources" ON)
+option(FERRY_UNITY "Compile in batches of sources; OFF compiles faster after a change of one" ON)
 function(ferry_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${FERRY_UNITY} UNITY_BUILD_BATCH_SIZE 10)
 endfunction()
@@ -40,6 +40,7 @@ function(ferry_program name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/lab)
   target_link_libraries(${name} PRIVATE ferry Threads::Threads ${ARG_LINK})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  ferry_unity(${name})
 endfunction()
 
 # ferry_parts(name source... LINK library...): a library shared by programs and tests.
@@ -50,5 +51,5 @@ function(ferry_parts name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/lab)
   target_compile_definitions(${name} PRIVATE FERRY_VERSION="${PROJECT_VERSION}")
   target_link_libraries(${name} PUBLIC Threads::Threads nlohmann_json::nlohmann_json ${ARG_LINK})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)  # also with CMAKE_UNITY_BUILD
+  ferry_unity(${name})
 endfunction()

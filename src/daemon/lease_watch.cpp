@@ -25,7 +25,7 @@ namespace {
 int break_signal() {
   return SIGRTMIN + 1;
 }
-constexpr timespec look_around{1, 0};  // also without a signal
+constexpr timespec longest_wait{1, 0};  // also without a signal
 
 sigset_t waited_for() {
   sigset_t set;
@@ -102,7 +102,7 @@ void LeaseWatch::watch() {
   const sigset_t set = waited_for();
   while (!stopping_.load()) {
     siginfo_t signal{};
-    const int got = sigtimedwait(&set, &signal, &look_around);
+    const int got = sigtimedwait(&set, &signal, &longest_wait);
     if (got != break_signal()) end_all_broken();
     if (got == break_signal() && signal.si_fd != inotify_) {
       end_broken(signal.si_fd);

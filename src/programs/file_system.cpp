@@ -69,15 +69,6 @@ Json block_device(dev_t device, const std::string& source) {
   return facts;
 }
 
-const char* kind_of(mode_t mode) {
-  if (S_ISREG(mode)) return "file";
-  if (S_ISDIR(mode)) return "directory";
-  if (S_ISBLK(mode)) return "block device";
-  if (S_ISCHR(mode)) return "character device";
-  if (S_ISFIFO(mode)) return "FIFO";
-  return "socket";
-}
-
 // Opens for direct I/O: the file, or an unnamed file in the directory.
 int open_direct(const std::string& path, mode_t mode) {
   constexpr int flags = O_DIRECT | O_CLOEXEC;
@@ -144,6 +135,15 @@ Json served(const std::string& type, mode_t mode, const std::string& engine) {
 }
 
 }  // namespace
+
+const char* kind_of(mode_t mode) {
+  if (S_ISREG(mode)) return "file";
+  if (S_ISDIR(mode)) return "directory";
+  if (S_ISBLK(mode)) return "block device";
+  if (S_ISCHR(mode)) return "character device";
+  if (S_ISFIFO(mode)) return "FIFO";
+  return "socket";
+}
 
 Json file_system_facts(const std::string& path) {
   const Mount mount = mount_of(path);

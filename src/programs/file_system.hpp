@@ -4,8 +4,12 @@
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
+#include <sys/types.h>
 
 namespace ferry::bench {
+
+// What `st_mode` says that a path is: "file", "directory", "socket", ...
+const char* kind_of(mode_t mode);
 
 // Mount point, type, source, options and block device (null if not local) of an existing path.
 // Throws std::system_error.

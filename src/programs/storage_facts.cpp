@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
+#include "programs/file_system.hpp"
 #include "programs/layout_facts.hpp"
 #include "programs/stored_file.hpp"
 #include "storage/router.hpp"
@@ -18,11 +19,6 @@ namespace ferry::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-const char* kind_of(std::uint32_t mode) {
-  if (S_ISREG(mode)) return "file";
-  return S_ISDIR(mode) ? "directory" : "special file";
-}
 
 // Null if not striped or unknown.
 Json layout_of(storage::SyncCalls& calls, const std::string& path) {

@@ -67,13 +67,13 @@ class GpuRepeat {
       counting_.begin();
       const Usage before = thread_usage();
       do_timed_steps();
-      const Usage usage = thread_usage() - before;
+      const Usage used = thread_usage() - before;
       counting_.end();
       close_files();
       groups_.check();
       if (cell_.operation == MeasuredOperation::read) verify_buffers();
       std::vector<ThreadResult> results = make_results();
-      results.front().usage = usage;
+      results.front().usage = used;
       return counting_.make_sample(results, numbers_);
     } catch (...) {
       const std::exception_ptr error = std::current_exception();
