@@ -20,7 +20,7 @@ setup_begin() {
   setup_log=$setup_dir/setup.log
   setup_venv=$setup_dir/venv
   setup_python=$setup_venv/bin/python
-  setup_lock_fd=
+  declare -gA setup_locks=()
   setup_step=0
   setup_steps=0
 }
@@ -42,25 +42,30 @@ setup_use_as_is() {
 
 # ---- one at a time ---------------------------------------------------------------------------
 
+# [NAME]: one process at a time in what NAME stands for: the set-up, or a build folder.
 setup_lock() {
-  [[ -z $setup_lock_fd ]] || return 0
+  local name=${1:-set-up} fd
+  [[ -z ${setup_locks[$name]:-} ]] || return 0
   if ! setup_can_write; then
     setup_die "cannot write in $setup_root, and it is not built yet; its owner can run ./ferry info" \
       "there once, then others can use it; or make a checkout of your own"
   fi
   mkdir -p "$setup_dir"
-  exec {setup_lock_fd}>>"$setup_dir/lock"
+  exec {fd}>>"$setup_dir/lock${1:+-$1}"
+  setup_locks[$name]=$fd
   command -v flock >/dev/null || return 0
-  if ! flock -n "$setup_lock_fd"; then
+  if ! flock -n "$fd"; then
     setup_say "$setup_name: waiting for another set-up or build in this checkout to finish"
-    flock "$setup_lock_fd"
+    flock "$fd"
   fi
 }
 
 setup_unlock() {
-  [[ -n $setup_lock_fd ]] || return 0
-  exec {setup_lock_fd}>&-
-  setup_lock_fd=
+  local name=${1:-set-up} fd
+  fd=${setup_locks[$name]:-}
+  [[ -n $fd ]] || return 0
+  exec {fd}>&-
+  unset "setup_locks[$name]"
 }
 
 # ---- what is needed --------------------------------------------------------------------------
@@ -418,13 +423,13 @@ setup_make_venv() {
 # PRESET: configures and builds a preset. Silent when up to date.
 setup_build() {
   local configured=${1%-*}
-  setup_lock
+  setup_lock "$configured"
   setup_is_configured "$1" || setup_configure "$1"
   if ! setup_is_built "$1"; then
     setup_headline "C++ build in build/$configured"
     setup_build_really "$1" || setup_die "the build of $1 failed; the reason is above"
   fi
-  setup_unlock
+  setup_unlock "$configured"
 }
 
 # PRESET: whether Ninja can take over. It reconfigures after a change of a CMake file, but does not

@@ -13,7 +13,7 @@ source "$root/scripts/setup.sh"
 setup_begin test "$root"
 
 # The thread sanitizer crashes with some random address layouts. Where possible, rerun this stage
-# without them, including the build, which runs the tests to list them.
+# without them.
 without_random_addresses() {
   [[ -z ${FERRY_FIXED_ADDRESSES:-} ]] || return 0
   if setarch "$(uname -m)" -R true 2>/dev/null; then
@@ -61,6 +61,10 @@ stage_python() {
   PYTHONPATH=$root/python:$root/lab FERRY_BUILD_DIR=$root/build/release \
     "$setup_python" -m pytest tests/python lab/tests -q --durations=10 -n "$(nproc)" --dist loadfile
 }
+
+# The parts of these stages that ./test runs ahead of them.
+stage_asan_build() { setup_build asan; }
+stage_tsan_build() { setup_build tsan; }
 
 stage_asan() { build_and_test asan asan; }
 
@@ -319,14 +323,14 @@ stage_format() {
 }
 
 stage_tidy() {
-  setup_configure release # writes the compile commands
+  setup_configure tidy # writes the compile commands, one for each source
   # The patterns match whole paths, so quote the checkout's own.
   local here
   here=$(printf '%s' "$root" | sed 's/[][(){}.*+?^$|\\]/\\&/g')
-  run-clang-tidy -quiet -p build/release "^$here/src/.*\.cpp$" 2>&1 | plain ||
+  run-clang-tidy -quiet -p build/tidy "^$here/src/.*\.cpp$" 2>&1 | plain ||
     setup_die "clang-tidy found the above"
   # No test builds these; this shows that they still compile.
-  run-clang-tidy -quiet -p build/release -checks='-*,clang-diagnostic-*,misc-unused-using-decls' \
+  run-clang-tidy -quiet -p build/tidy -checks='-*,clang-diagnostic-*,misc-unused-using-decls' \
     "^$here/lab/(harness|micro)/.*\.cpp$" 2>&1 | plain ||
     setup_die "a benchmark does not compile"
 }
