@@ -17,7 +17,7 @@ import click
 from click import shell_completion
 from click.shell_completion import CompletionItem
 
-from ferry import __version__, flags, laboratory, rig, terminal
+from ferry import __version__, flags, laboratory, rig, streams
 from ferry.errors import FerryError, Terminated
 
 # Laid out for 80 columns on any terminal: ./ferry prints stored copies of the help.
@@ -355,16 +355,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, _on_signal)
     # `ferry run` prints nothing there; the program may.
     starts_program = (sys.argv[1:] if arguments is None else arguments)[:1] == ["run"]
-    if not terminal.open_streams() and not starts_program:
-        terminal.say("standard output is closed; send it to /dev/null if you do not want it")
+    if not streams.open_streams() and not starts_program:
+        streams.say("standard output is closed; send it to /dev/null if you do not want it")
         return 1
     status = _run(arguments)
     try:
         sys.stdout.flush()
     except OSError as error:
         if not isinstance(error, BrokenPipeError) and status == 0:
-            terminal.say(_os_error(error))
-        terminal.close_output()
+            streams.say(_os_error(error))
+        streams.close_output()
         return status or 1
     return status
 
@@ -377,16 +377,16 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         return _usage_error(error)
     except FerryError as error:
-        terminal.say("; ".join([str(error), *_notes(error)]))
+        streams.say("; ".join([str(error), *_notes(error)]))
         return error.exit_status
     except (click.Abort, KeyboardInterrupt) as error:
         cause = error if isinstance(error, KeyboardInterrupt) else error.__cause__
-        terminal.say("; ".join(["interrupted", "scratch files are removed", *_notes(cause)]))
+        streams.say("; ".join(["interrupted", "scratch files are removed", *_notes(cause)]))
         return 128 + (cause.signal_number if isinstance(cause, Terminated) else signal.SIGINT)
     except BrokenPipeError:
         return 1  # the reader is gone
     except OSError as error:
-        terminal.say(_os_error(error))
+        streams.say(_os_error(error))
         return 1
 
 
@@ -406,5 +406,5 @@ def _usage_error(error: click.ClickException) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "ferry"
     message = error.format_message().rstrip(".")
-    terminal.say(f"{message}; {command} --help explains")
+    streams.say(f"{message}; {command} --help explains")
     return error.exit_code

@@ -10,14 +10,15 @@ import signal
 import subprocess
 import tempfile
 import time
-from typing import IO, Any
-
-from rich.console import Console
+from typing import IO, TYPE_CHECKING, Any
 
 from ferry import output_files
 from ferry.errors import FerryError
 from ferry.programs import find_program
 from ferry.sizes import GIB, MIB, format_size
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Json = dict[str, Any]
 

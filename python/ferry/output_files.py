@@ -6,14 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from ferry import terminal
 from ferry.errors import FerryError
 from ferry.files import check_folder
 from ferry.replacing import replacement
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Json = dict[str, Any]
 
@@ -39,6 +39,8 @@ def report(
     check_output(json_path, overwrite)
     document = answer()
     if json_path != "-":
+        from ferry import terminal  # slow to import, and most commands need no table
+
         show(terminal.output_console(), document)
     if json_path is not None:
         write_json(json_path, document, overwrite)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from ferry import daemon, executables, files, maps, terminal
+from ferry import daemon, executables, files, maps, streams
 from ferry.errors import FerryError
 from ferry.programs import find_library
 from ferry.sizes import GIB, KIB, format_size, parse_size
@@ -49,14 +49,14 @@ def run(words: Sequence[str], options: RunOptions) -> NoReturn:
     environment = _original_environment()
     if why := executables.why_plain(program):
         without = "no read of it is served" if targets else "it runs without Ferry"
-        terminal.say(f"{program} {why}; {without}")
+        streams.say(f"{program} {why}; {without}")
     else:
         try:
             environment |= _additions(options, targets, environment)
         except (FerryError, OSError) as error:
             if not options.or_plain:
                 raise
-            terminal.say(f"{error}; {program} runs without Ferry")
+            streams.say(f"{error}; {program} runs without Ferry")
     if targets:
         if "LD_PRELOAD" in environment:  # for the program, not for what maps
             environment["FERRY_MOUNT_PRELOAD"] = environment.pop("LD_PRELOAD")
@@ -98,11 +98,11 @@ def _additions(options: RunOptions, targets: Sequence[maps.Target], environment:
     found, started = daemon.ensure(options.cache, IDLE_S)
     if options.cache not in (None, found["cache_bytes"]):
         size = format_size(found["cache_bytes"])
-        terminal.say(f"ferryd {found['pid']} serves already, with a cache of {size}; --cache changes nothing")
+        streams.say(f"ferryd {found['pid']} serves already, with a cache of {size}; --cache changes nothing")
     if options.explain:
         mapped = [f"mapped: {target.folder} is {target.uri}, through FUSE" for target in targets]
         for line in [*mapped, *_explanation(folders, rules, found["pid"], found["cache_bytes"], started)]:
-            terminal.say(line)
+            streams.say(line)
     preloaded = re.split(r"[\s:]+", environment.get("LD_PRELOAD", ""))
     others = [name for name in preloaded if name not in ("", library)]
     variables = {

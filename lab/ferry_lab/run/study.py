@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import msgspec
 
-from ferry import output_files, terminal
+from ferry import output_files, streams, terminal
 from ferry.errors import FerryError
 from ferry.files import check_folder, signals_ignored
 from ferry.native import Json
@@ -268,7 +268,7 @@ def _announce_resumption(unfinished: Unfinished, kept: Kept, plans: Mapping[str,
     samples = sum(len(plan.cells) * plan.repeats for plan in plans.values())
     what = f"{done} of {samples} samples are from the interrupted run of {kept.began}"
     notes.append(what)
-    terminal.say(f"continuing from {unfinished.path}: {what}; remove that file to start over")
+    streams.say(f"continuing from {unfinished.path}: {what}; remove that file to start over")
 
 
 def _measure_groups(name: str, matrix: Matrix, kept: Kept, unfinished: Unfinished) -> None:
@@ -280,11 +280,11 @@ def _measure_groups(name: str, matrix: Matrix, kept: Kept, unfinished: Unfinishe
     estimate = Estimate()
     weights: dict[str, float] = {}
     total_s = 0.0
-    if terminal.shows_progress():
+    if streams.shows_progress():
         plans = left.values()
         weights = {cell.id: estimate.repeat_s(cell) for plan in plans for cell in plan.cells}
         total_s = sum(map(estimate.plan_s, plans))
-        terminal.say(f"study {name}: {describe_s(total_s)}, estimated from a probe of the storage")
+        streams.say(f"study {name}: {describe_s(total_s)}, estimated from a probe of the storage")
     steps = sum(p.repeats * weights.get(c.id, 1) for p in left.values() for c in p.cells)
     with terminal.progress(name, steps) as bar:
         for number, (group_name, plan) in enumerate(left.items(), 1):

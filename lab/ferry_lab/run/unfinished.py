@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ferry import __version__, terminal
+from ferry import __version__, streams
 from ferry.errors import FerryError
 from ferry.files import signals_ignored
 from ferry.native import Json, read_info
@@ -163,7 +163,7 @@ class Unfinished:
         what = f"{self.path} holds an interrupted run that {self._difference(marks)}"
         if not discard:
             raise FerryError(f"{what}; --overwrite discards it, another --out keeps it")
-        terminal.say(f"{what}: discarded because of --overwrite")
+        streams.say(f"{what}: discarded because of --overwrite")
         return Kept()
 
     def _difference(self, marks: Any) -> str:

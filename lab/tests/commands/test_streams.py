@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ferry import terminal
+from ferry import streams
 from support import SOURCES, TIMEOUT_S, Command, run_python
 from processes import run_on_terminal, run_unread, started
 
@@ -101,9 +101,9 @@ def test_ctrl_c_while_modules_load_is_no_traceback(command: Command, tmp_path: P
 
 
 def test_printable_escapes_what_is_no_character() -> None:
-    assert terminal.printable("plain ±é─ 文\n\t") == "plain ±é─ 文\n\t"
-    assert terminal.printable(NOT_UTF_8) == r"odd \xff name"
-    assert terminal.printable(ESCAPES) == r"a\x1b[31mred\x1b]0;title\x07\x9b1m\u202eb"
+    assert streams.printable("plain ±é─ 文\n\t") == "plain ±é─ 文\n\t"
+    assert streams.printable(NOT_UTF_8) == r"odd \xff name"
+    assert streams.printable(ESCAPES) == r"a\x1b[31mred\x1b]0;title\x07\x9b1m\u202eb"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_no_name_reaches_the_terminal_raw(command: Command, name: str, arguments
     done = command.run(*(name if word == "NAME" else word for word in arguments), encoding="utf-8")
     shown = done.stdout + done.stderr
     assert "Traceback" not in shown
-    assert terminal.printable(shown) == shown
+    assert streams.printable(shown) == shown
     assert "JSON" not in shown or arguments[0] == "import"
 
 
