@@ -136,9 +136,9 @@ RING = Model(
 
 PAGES = Model(
     file="pages.pml",
-    defaults="PAGES=1 WRITE=NOWHERE WRITE_2=NOWHERE OTHER=NOWHERE READ=NOWHERE READ_2=NOWHERE PEER=NOWHERE "
+    defaults="PAGES=1 WRITE=NOWHERE WRITE_2=NOWHERE OTHER=NOWHERE READ=NOWHERE READ_2=NOWHERE PEER=NOWHERE PEER_2=NOWHERE "
     "EVICTIONS=0 FLUSHES=0 HOST=NOWHERE CUT=NOWHERE APPEND=0 CLOSE=0 AFTER=0 FAULTS=0 RUN=0 FULL=0 SHORT=0 "
-    "HANDLES=0 PARK=0 MARKS=0 FLIGHTS=0 PREFETCHES=0 AHEAD=1 RELIEFS=0 PROGRESS=0",
+    "HANDLES=0 PARK=0 MARKS=0 FLIGHTS=0 PREFETCHES=0 AHEAD=1 RELIEFS=0 PROGRESS=0 CLIENTS=0",
     optimise="-O0",
     quick={"pages-evict": "PAGES=2 WRITE=0 WRITE_2=2 READ=2 READ_2=0 EVICTIONS=2"},
     default={
@@ -165,6 +165,7 @@ PAGES = Model(
         "marks-barrier": "PAGES=2 READ=0 READ_2=2 PEER=0 EVICTIONS=2 MARKS=2",
         "marks-write": "WRITE=1 READ=0 READ_2=0 EVICTIONS=1 MARKS=1",
         "marks-orphan": "READ=0 READ_2=0 APPEND=1 EVICTIONS=2 MARKS=1",
+        "clients": "PAGES=2 READ=0 READ_2=2 PEER=2 PEER_2=0 EVICTIONS=1 MARKS=1 CLIENTS=1",
         "flights": "PAGES=2 READ=0 PEER=2 PREFETCHES=2 FLIGHTS=1",
         "flights-evict": "READ=0 PEER=1 PREFETCHES=2 EVICTIONS=1 FLIGHTS=1",
         "flights-pair": "PAGES=2 AHEAD=2 READ=2 PREFETCHES=2 EVICTIONS=1 FLIGHTS=1",
@@ -267,6 +268,10 @@ PAGES = Model(
         "MARKED_NO_ORPHAN": "marks",  # a marked frame is no longer `taken`, and not an orphan
         "MARKED_DROPS_PINS": "marks-write",  # ... or forgets late pins
         "BARRIER_SKIPPED": "marks-barrier",  # marks are checked while a store to one may be in progress
+        # clients that end
+        "DEAD_MARK_KEPT": "clients",  # the mark of a process that has ended stays
+        "PLACE_FREED_EARLY": "clients",  # ... or goes before that, as when its connection is closed
+        "PLACE_GIVEN_MARKED": "clients",  # ... or once another process has the place
         # flights
         "FLIGHT_ENDED_TWICE": "flights-evict",  # a party that sees the answer ends the flight, without an exchange
         "NUMBER_UNCHECKED": "flights",  # ... or one that does not compare the number
@@ -290,6 +295,7 @@ PAGES = Model(
         "PARKED_CLEARED": "flights-park",  # AnswerCell.parked is cleared, and nobody woken, for the next flight
     },
     meanings=[
+        ("mark[0]", "M2: a mark was left behind, and its frame is lost"),
         ("copying[", "F1: a frame was given away while a marked reader copies out of it"),
         ("!=15", "F1: a marked reader read another page"),
         ("usable", "X4: what was read beside an outside call was used"),

@@ -30,6 +30,7 @@
  *   X2  A flight has a pin and the flag of each of its frames, each names it (in finish), and none
  *       is given away (in give_away)
  *   X4  What a flight read beside an outside call is not used (in finish)
+ *   M2  When all have ended there is no mark: it would keep its frame from reuse (at the end)
  *   P   No party waits for ever: only a wake-up ends a sleep, and a party that does not finish is
  *       an invalid end state; beside endless outside calls a reader still returns
  *
@@ -39,7 +40,7 @@
  *   WRITE, WRITE_2    where the writer writes, one byte each; then it ends
  *   OTHER             where a second writer writes
  *   READ, READ_2      where the reader reads
- *   PEER              where a second reader reads
+ *   PEER, PEER_2      where a second reader reads
  *   EVICTIONS n       frames that are taken for pages of other files, at most
  *   FLUSHES n         flushes by a party of their own
  *   HOST at           a host write, an outside call
@@ -58,6 +59,8 @@
  *   PARK 1            waiting for a transfer is sleeping; otherwise looking again and again
  *   MARKS 1|2         readers look for a hit first: they mark a frame and do not pin it. 2: by a
  *                     plain store; whoever evicts has all threads pass a barrier
+ *   CLIENTS 1         the reader of READ is another process, which only looks for hits and may be
+ *                     killed at any step; then another one may have its place. With MARKS=1
  *   FLIGHTS 1|2       records for transfers that no call waits for. Flushes use them, and
  *   PREFETCHES n      readahead does, of
  *   AHEAD 1|2         pages each
@@ -237,6 +240,9 @@ bit stale[FLIGHTS]; /* what the flight reads was, or will be, changed by an outs
 #include "page_write_back.pml"
 #include "page_calls.pml"
 #include "page_outside.pml"
+#if CLIENTS
+#include "page_clients.pml"
+#endif
 #if FLIGHTS
 #include "page_background.pml"
 #endif
@@ -313,13 +319,18 @@ init {
     running++;
     run Outside(2);
 #endif
-#if READ != NOWHERE
+#if CLIENTS
+    running++;
+    run Client(3, READ, READ_2, 1);
+    running++;
+    run Places(3, READ, READ_2);
+#elif READ != NOWHERE
     running++;
     run Reader(3, READ, READ_2);
 #endif
 #if PEER != NOWHERE
     running++;
-    run Reader(4, PEER, NOWHERE);
+    run Reader(4, PEER, PEER_2);
 #endif
 #if WRITE != NOWHERE
     running++;
@@ -343,6 +354,9 @@ init {
     check_frame(0);
     check_frame(1);
     assert(dirty_pages == HAS(0, DIRTY) + HAS(1, DIRTY)); /* F4 */
+#if MARKS == 1
+    assert(mark[0] == 0 && mark[1] == 0); /* M2 */
+#endif
     check_byte(0);
     check_byte(1);
 #if PAGES == 2
