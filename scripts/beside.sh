@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# DIR STAGE...: runs stages of ./test one after the other at the lowest priority, in a session of
+# their own. Each leaves two files in DIR, named after it: what it printed, and then `.done`, its
+# exit status and its seconds.
+set -euo pipefail
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" >/dev/null && pwd -P)
+dir=$1
+shift
+
+renice -n 19 -p $$ >/dev/null
+# Where sessions share the CPUs evenly, a nice value counts within its session only.
+{ printf 19 >/proc/self/autogroup; } 2>/dev/null || true
+
+for stage in "$@"; do
+  began=$SECONDS
+  status=0
+  "$here/stage.sh" "$stage" >"$dir/$stage" 2>&1 || status=$?
+  printf '%d %d\n' "$status" $((SECONDS - began)) >"$dir/$stage.part"
+  mv "$dir/$stage.part" "$dir/$stage.done"
+done
