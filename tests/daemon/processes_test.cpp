@@ -1,10 +1,14 @@
 // ferryd as a process of its own, and processes that are killed.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -133,7 +137,69 @@ TEST_F(DaemonProcesses, FilesOfAnotherDaemonAreNotMistaken) {
   EXPECT_EQ(got, data_of_a);
 }
 
-// Clients die at any instruction; their places and marks are free, and the others read on.
+// A process that reads all the time, which finds what the file holds and never waits.
+class Survivor {
+ public:
+  Survivor(const std::string& socket, const std::string& path, const std::string& contents) {
+    child_ = fork();
+    if (child_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      read_on(socket, path, contents);
+    }
+  }
+  ~Survivor() { end(); }
+  // Its wait status: ended by SIGTERM if all was well.
+  int end() {
+    int status = 0;
+    if (child_ > 0) {
+      kill(child_, SIGTERM);
+      waitpid(child_, &status, 0);
+    }
+    child_ = -1;
+    return status;
+  }
+
+ private:
+  [[noreturn]] static void read_on(const std::string& socket, const std::string& path,
+                                   const std::string& contents) {
+    constexpr std::uint64_t bytes = 70'000;
+    Client client(socket.c_str());
+    OfferedFile opened(client, path);
+    ferry::test::Random offsets;
+    std::string got;
+    while (true) {
+      const std::uint64_t offset = offsets.below(contents.size() - bytes);
+      const auto begin = std::chrono::steady_clock::now();
+      const std::int64_t result = opened.try_read(got, bytes, offset);
+      if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(1)) _exit(2);
+      if (result != Client::missed &&
+          (result != bytes || contents.compare(offset, bytes, got) != 0))
+        _exit(1);
+    }
+  }
+  pid_t child_ = -1;
+};
+
+// Ends the survivor; then nothing of those that were killed is left, and the file can be read.
+void expect_nothing_left(const std::string& socket, const std::string& path,
+                         const std::string& contents, Survivor& survivor) {
+  EXPECT_TRUE(eventually([&] { return status_of(socket).clients == 1; }));
+  const int status = survivor.end();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
+      << "wrong bytes (256) or a wait (512): " << status;
+  EXPECT_TRUE(eventually([&] { return status_of(socket).clients == 0; }));
+  Client client(socket.c_str());
+  OfferedFile opened(client, path);
+  constexpr std::uint64_t step = 400'000;
+  std::string got;
+  for (std::uint64_t at = 0; at < contents.size(); at += step) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(step, contents.size() - at);
+    ASSERT_EQ(opened.read(got, bytes, at), static_cast<std::int64_t>(bytes));
+    ASSERT_TRUE(contents.compare(at, bytes, got) == 0);
+  }
+}
+
+// Clients die at random moments; their places and marks are free, and the others read on.
 TEST_F(DaemonProcesses, KilledClientsLeaveNothing) {
   DaemonProcess daemon(socket());
   ferry::test::Random random;
@@ -146,24 +212,7 @@ TEST_F(DaemonProcesses, KilledClientsLeaveNothing) {
     while (true)
       opened.try_read(got, 70'000, static_cast<std::uint64_t>(rand()) % 400'000);
   };
-  // One that lives all the time: it reads what the file holds, and never waits.
-  const pid_t survivor = fork();
-  if (survivor == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    Client client(socket().c_str());
-    OfferedFile opened(client, path);
-    ferry::test::Random offsets;
-    std::string got;
-    while (true) {
-      const std::uint64_t offset = offsets.below(330'000);
-      const auto begin = std::chrono::steady_clock::now();
-      const std::int64_t bytes = opened.try_read(got, 70'000, offset);
-      if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(1)) _exit(2);
-      if (bytes != Client::missed &&
-          (bytes != 70'000 || contents.compare(offset, 70'000, got) != 0))
-        _exit(1);
-    }
-  }
+  Survivor survivor(socket(), path, contents);
   // More in all than there are places.
   for (std::uint64_t round = 0; round < ferry::test::scaled(250); ++round) {
     std::vector<pid_t> children;
@@ -181,18 +230,76 @@ TEST_F(DaemonProcesses, KilledClientsLeaveNothing) {
       waitpid(child, nullptr, 0);
     }
   }
-  EXPECT_TRUE(eventually([&] { return status_of(socket()).clients == 1; }));
-  kill(survivor, SIGTERM);
+  expect_nothing_left(socket(), path, contents, survivor);
+}
+
+// A child that calls `work` between two SIGSTOPs. Kills it when it has made `most` instructions
+// after the first, or at the second; returns how many it made, or -1 if it cannot be traced.
+std::int64_t kill_at_instruction(std::int64_t most, const std::function<void()>& before,
+                                 const std::function<void()>& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    before();
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
+    raise(SIGSTOP);
+    work();
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  std::int64_t made = 0;
   int status = 0;
-  ASSERT_EQ(waitpid(survivor, &status, 0), survivor);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
-      << "wrong bytes (256) or a wait (512): " << status;
-  EXPECT_TRUE(eventually([&] { return status_of(socket()).clients == 0; }));
-  Client client(socket().c_str());
-  OfferedFile opened(client, path);
-  std::string got;
-  ASSERT_EQ(opened.read(got, contents.size(), 0), 400'000);
-  EXPECT_EQ(got, contents);
+  waitpid(child, &status, 0);
+  if (!WIFSTOPPED(status)) return -1;
+  while (made < most && ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0) {
+    waitpid(child, &status, 0);
+    if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP) break;
+    ++made;
+  }
+  kill(child, SIGKILL);
+  while (waitpid(child, &status, 0) == child && !WIFSIGNALED(status)) {
+  }
+  return made;
+}
+
+// The same at instructions all over a connection, an offer, a hit and a miss, one after the other;
+// deep: at nearly each. The cache is smaller than the file, so pages are evicted all the time.
+TEST_F(DaemonProcesses, ClientsKilledAtAnyInstructionLeaveNothing) {
+  const auto nothing = [] {};
+  if (kill_at_instruction(1, nothing, nothing) < 0)
+    GTEST_SKIP() << "absent: this process may not trace its children";
+  DaemonProcess daemon(socket());
+  ferry::test::Random random;
+  const std::string contents = OtherProcess::data_of(1, 12'000'000);
+  const std::string path = file("data", contents);
+  Survivor survivor(socket(), path, contents);
+  std::optional<Client> client;
+  std::optional<OfferedFile> opened;
+  std::string got(512, ' ');
+  const auto begin = [&] {
+    client.emplace(socket().c_str());
+    opened.emplace(*client, path);
+  };
+  const auto be_ready = [&] {
+    begin();
+    opened->read(got, 512, 0);
+  };
+  const auto read = [&] {
+    opened->try_read(got, 512, 0);
+    opened->try_read(got, 512, random.below(contents.size() - 512));
+  };
+  const auto kill_all_over = [&](const auto& before, const auto& work) {
+    const std::int64_t all = kill_at_instruction(1'000'000, before, work);
+    ASSERT_GT(all, 200);
+    const auto points = static_cast<std::int64_t>(ferry::test::scaled(60));
+    const std::int64_t step = std::max<std::int64_t>(1, all / points);
+    const auto first = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(step)));
+    for (std::int64_t at = first; at < all; at += step)
+      ASSERT_GE(kill_at_instruction(at, before, work), 0);
+  };
+  kill_all_over(be_ready, read);
+  kill_all_over(nothing, begin);
+  expect_nothing_left(socket(), path, contents, survivor);
 }
 
 TEST_F(DaemonProcesses, OneForEachSocket) {
