@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# DIR STAGE...: runs stages of ./test one after the other at the lowest priority, in a session of
-# their own. Each leaves two files in DIR, named after it: what it printed, and then `.done`, its
-# exit status and its seconds.
+# DIR STAGE...: runs stages of ./test one after the other at the lowest priority, as the leader of a
+# session. Each leaves two files in DIR, named after it: what it printed, and then `.done`, its exit
+# status and its seconds. SIGTERM ends them all.
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" >/dev/null && pwd -P)
 dir=$1
 shift
+trap 'trap - TERM; kill -- "-$$"' TERM
 
 renice -n 19 -p $$ >/dev/null
 # Where sessions share the CPUs evenly, a nice value counts within its session only.
@@ -14,7 +15,8 @@ renice -n 19 -p $$ >/dev/null
 for stage in "$@"; do
   began=$SECONDS
   status=0
-  "$here/stage.sh" "$stage" >"$dir/$stage" 2>&1 || status=$?
+  "$here/stage.sh" "$stage" >"$dir/$stage" 2>&1 &
+  wait $! || status=$? # a trap waits for a program in front
   printf '%d %d\n' "$status" $((SECONDS - began)) >"$dir/$stage.part"
   mv "$dir/$stage.part" "$dir/$stage.done"
 done

@@ -27,8 +27,11 @@ setup_begin() {
 
 # Whether this user can set up or build in the checkout.
 setup_can_write() {
+  local lock
   if [[ -e $setup_dir ]]; then
-    [[ -w $setup_dir && (! -e $setup_dir/lock || -w $setup_dir/lock) ]]
+    for lock in "$setup_dir" "$setup_dir"/lock*; do
+      [[ ! -e $lock || -w $lock ]] || return 1
+    done
   else
     [[ -w $setup_root ]]
   fi
@@ -423,6 +426,7 @@ setup_make_venv() {
 # PRESET: configures and builds a preset. Silent when up to date.
 setup_build() {
   local configured=${1%-*}
+  setup_unlock # the set-up's; a build needs only its folder's
   setup_lock "$configured"
   setup_is_configured "$1" || setup_configure "$1"
   if ! setup_is_built "$1"; then

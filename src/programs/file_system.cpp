@@ -142,7 +142,7 @@ const char* kind_of(mode_t mode) {
   if (S_ISBLK(mode)) return "block device";
   if (S_ISCHR(mode)) return "character device";
   if (S_ISFIFO(mode)) return "FIFO";
-  return "socket";
+  return S_ISSOCK(mode) ? "socket" : "special file";
 }
 
 Json file_system_facts(const std::string& path) {

@@ -233,40 +233,55 @@ TEST_F(DaemonProcesses, KilledClientsLeaveNothing) {
   expect_nothing_left(socket(), path, contents, survivor);
 }
 
-// A child that calls `work` between two SIGSTOPs. Kills it when it has made `most` instructions
-// after the first, or at the second; returns how many it made, or -1 if it cannot be traced.
-std::int64_t kill_at_instruction(std::int64_t most, const std::function<void()>& before,
-                                 const std::function<void()>& work) {
+// What became of a child that was stepped.
+struct Stepped {
+  enum class End { killed, finished, failed };
+  End end = End::failed;
+  std::int64_t instructions = 0;
+};
+
+// A child that calls `work` between two SIGSTOPs, once `ready` has said that it can. It is killed
+// when it has made `most` instructions after the first, or at the second.
+Stepped step_and_kill(std::int64_t most, const std::function<bool()>& ready,
+                      const std::function<void()>& work) {
   const pid_t child = fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    before();
-    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
+    if (!ready() || ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
     raise(SIGSTOP);
     work();
     raise(SIGSTOP);
-    _exit(0);
+    _exit(1);
   }
-  std::int64_t made = 0;
+  Stepped stepped;
   int status = 0;
   waitpid(child, &status, 0);
-  if (!WIFSTOPPED(status)) return -1;
-  while (made < most && ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0) {
+  const auto stopped_by = [&](int signal) {
+    return WIFSTOPPED(status) && WSTOPSIG(status) == signal;
+  };
+  bool goes_on = stopped_by(SIGSTOP);
+  while (goes_on && stepped.instructions < most &&
+         ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0) {
     waitpid(child, &status, 0);
-    if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP) break;
-    ++made;
+    goes_on = stopped_by(SIGTRAP);
+    stepped.instructions += goes_on ? 1 : 0;
   }
-  kill(child, SIGKILL);
-  while (waitpid(child, &status, 0) == child && !WIFSIGNALED(status)) {
+  if (goes_on && stepped.instructions == most) stepped.end = Stepped::End::killed;
+  if (stepped.instructions > 0 && stopped_by(SIGSTOP)) stepped.end = Stepped::End::finished;
+  if (WIFSTOPPED(status)) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
   }
-  return made;
+  return stepped;
 }
 
-// The same at instructions all over a connection, an offer, a hit and a miss, one after the other;
-// deep: at nearly each. The cache is smaller than the file, so pages are evicted all the time.
-TEST_F(DaemonProcesses, ClientsKilledAtAnyInstructionLeaveNothing) {
-  const auto nothing = [] {};
-  if (kill_at_instruction(1, nothing, nothing) < 0)
+// The same after many numbers of instructions; deep: after nearly each. The cache is smaller than
+// the file, which the survivor reads all over, so pages are evicted all the time. A mark that is
+// left behind is not seen here: the model (clients in verification/checks.py) finds that.
+TEST_F(DaemonProcesses, ClientsKilledWhileTheyAreSteppedLeaveNothing) {
+  constexpr std::int64_t no_end = 2'000'000;
+  const auto at_once = [] { return true; };
+  if (step_and_kill(1, at_once, [] {}).end != Stepped::End::killed)
     GTEST_SKIP() << "absent: this process may not trace its children";
   DaemonProcess daemon(socket());
   ferry::test::Random random;
@@ -276,29 +291,31 @@ TEST_F(DaemonProcesses, ClientsKilledAtAnyInstructionLeaveNothing) {
   std::optional<Client> client;
   std::optional<OfferedFile> opened;
   std::string got(512, ' ');
-  const auto begin = [&] {
+  std::uint64_t offset = 0;
+  const auto connect = [&] {
     client.emplace(socket().c_str());
     opened.emplace(*client, path);
   };
-  const auto be_ready = [&] {
-    begin();
-    opened->read(got, 512, 0);
+  const auto connected = [&] {
+    connect();
+    return opened->error() == 0;
   };
-  const auto read = [&] {
-    opened->try_read(got, 512, 0);
-    opened->try_read(got, 512, random.below(contents.size() - 512));
+  const auto with_a_page = [&] { return connected() && opened->read(got, 512, offset) == 512; };
+  const auto read = [&] { opened->try_read(got, 512, offset); };
+  const auto kill_all_over = [&](const auto& ready, const auto& work) {
+    const Stepped whole = step_and_kill(no_end, ready, work);
+    ASSERT_EQ(whole.end, Stepped::End::finished);
+    const auto points = static_cast<std::int64_t>(ferry::test::scaled(50));
+    const std::int64_t step = std::max<std::int64_t>(1, whole.instructions / points);
+    std::int64_t at = 1 + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(step)));
+    for (; at < whole.instructions; at += step) {
+      offset = random.below(contents.size() - 512);
+      ASSERT_NE(step_and_kill(at, ready, work).end, Stepped::End::failed) << at;
+    }
   };
-  const auto kill_all_over = [&](const auto& before, const auto& work) {
-    const std::int64_t all = kill_at_instruction(1'000'000, before, work);
-    ASSERT_GT(all, 200);
-    const auto points = static_cast<std::int64_t>(ferry::test::scaled(60));
-    const std::int64_t step = std::max<std::int64_t>(1, all / points);
-    const auto first = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(step)));
-    for (std::int64_t at = first; at < all; at += step)
-      ASSERT_GE(kill_at_instruction(at, before, work), 0);
-  };
-  kill_all_over(be_ready, read);
-  kill_all_over(nothing, begin);
+  kill_all_over(with_a_page, read);  // nearly always a hit
+  kill_all_over(connected, read);    // often a miss
+  kill_all_over(at_once, connect);
   expect_nothing_left(socket(), path, contents, survivor);
 }
 

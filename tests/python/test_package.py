@@ -73,6 +73,12 @@ def test_a_command_imports_what_it_uses(command: Command, arguments: list[str], 
     assert unused.isdisjoint(done.stdout.split())
 
 
+def test_run_starts_without_what_draws_tables(command: Command) -> None:
+    done = run_python("import sys, ferry.cli, ferry.run; print(*sys.modules)", **command.environment)
+    assert done.returncode == 0, done.stderr
+    assert {"numpy", "rich"}.isdisjoint(done.stdout.split())
+
+
 @pytest.mark.parametrize(
     "name",
     [

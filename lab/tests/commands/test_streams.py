@@ -82,7 +82,7 @@ def test_ctrl_c_while_modules_load_is_no_traceback(command: Command, tmp_path: P
         "import sys, time\n"
         "class Slow:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'rich':\n"
+        "        if name == 'click':\n"
         "            print('loading', flush=True)\n"
         "            time.sleep(60)\n"
         "sys.meta_path.insert(0, Slow())\n"
