@@ -25,7 +25,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int answer_ms = 2000;
+// Together less than the command waits (daemon.py); much, because a busy machine is no dead ferryd.
+constexpr int answer_ms = 4000;
 constexpr int end_ms = 10'000;
 
 daemon::Daemon* serving = nullptr;  // for the signal handler; set once, before it is installed
