@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -69,7 +70,13 @@ class OfferedFile {
     error_ = offer();
   }
   int error() const { return error_; }
-  int offer() { return error_ = client_.offer(descriptor_, file_); }
+  // Asks again where ferryd does not answer in time: other programs may keep the machine busy.
+  int offer() {
+    error_ = ETIMEDOUT;
+    for (int tries = 0; tries < 5 && error_ == ETIMEDOUT; ++tries)
+      error_ = client_.offer(descriptor_, file_);
+    return error_;
+  }
 
   // Without the kernel: bytes, or Client::missed or gone.
   std::int64_t try_read(std::string& to, std::uint64_t bytes, std::uint64_t offset) {
