@@ -27,8 +27,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from ferry import streams
 from ferry.sizes import MIB
-from ferry.streams import close_output, printable, shows_progress
+from ferry.streams import close_output, printable
 
 # The width where standard output is no terminal; enough for every table.
 _WIDTH_ELSEWHERE = 110
@@ -163,7 +164,7 @@ class _SpeedColumn(ProgressColumn):
 def _display(*columns: ProgressColumn) -> Progress:
     """A bar on standard error that goes at the end; where that is no terminal, nothing is shown."""
     description = TextColumn("{task.description}", markup=False)
-    silent = not shows_progress()
+    silent = not streams.shows_progress()
     console = Console(stderr=True, quiet=silent)
     return Progress(description, BarColumn(), *columns, console=console, transient=True, disable=silent)
 

@@ -34,14 +34,14 @@ int in_a_child_within(unsigned longest_s, const Work& work) {
 template <class Work>
 int in_a_child(const Work& work) {
 #ifdef __SANITIZE_ADDRESS__
-  for (int tries_left = 3; tries_left > 0; --tries_left) {
-    const int result = in_a_child_within(25, work);
-    if (result != took_too_long) return result;
-  }
-  return in_a_child_within(25, work);
+  constexpr unsigned tries = 4;
 #else
-  return in_a_child_within(100, work);
+  constexpr unsigned tries = 1;
 #endif
+  int result = took_too_long;
+  for (unsigned tried = 0; tried < tries && result == took_too_long; ++tried)
+    result = in_a_child_within(100 / tries, work);
+  return result;
 }
 
 }  // namespace ferry::test

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ferry import native, streams, terminal
+from ferry import native, streams
 from ferry.errors import FerryError
 from ferry.sizes import KIB, MIB
 from ferry_lab.render.findings import Finding, Findings
@@ -273,8 +273,7 @@ def test_where_nobody_watches_nothing_is_guessed_or_said(
 def test_on_a_terminal_the_time_is_said_first(
     bench: Bench, options: study.StudyOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (streams, terminal):
-        monkeypatch.setattr(module, "shows_progress", lambda: True)
+    monkeypatch.setattr(streams, "shows_progress", lambda: True)
     study.run(Small(), options)
     assert capsys.readouterr().err.startswith("ferry: study placements: about 5 s")
 
