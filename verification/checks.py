@@ -379,4 +379,23 @@ POSITIONS = Model(
     ],
 )
 
-MODELS = [RING, PAGES, SERVING, POSITIONS]
+AGREEMENT = Model(
+    file="agreement.pml",
+    defaults="RANKS=3 ROUNDS=3",
+    optimise="-O0",
+    quick={"agreement": ""},
+    default={},
+    all={"agreement-more": "RANKS=4 ROUNDS=3"},
+    mutations={
+        "ONE_SLOT_EACH": "agreement",  # a rank stores into the slot that others may still read
+        "STORED_AFTER_ARRIVING": "agreement",  # says that its numbers are there, then stores them
+        "COUNTER_RESET_LATE": "agreement",  # lets the others go on, then sets the counter to 0
+        "SLEEPER_COUNTED_LATE": "agreement",  # sleeps, then says so
+    },
+    meanings=[
+        ("slots", "A1, A2: read numbers of another agreement"),
+        ("invalid end state", "A3: a rank waits for ever"),
+    ],
+)
+
+MODELS = [RING, PAGES, SERVING, POSITIONS, AGREEMENT]

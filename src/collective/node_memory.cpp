@@ -3,15 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <map>
-#include <random>
 #include <span>
-#include <string>
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/futex.hpp"
@@ -36,20 +30,25 @@ NodeMemory::NodeMemory(const Team& team, const std::vector<int>& writers, std::i
       owners_(writers.size(), -1),
       segments_(writers.size()) {
   choose_owners(relays);
-  std::vector<Ticket> own(writers.size());
+  const auto& nodes = team.node_of();
+  const bool shares =
+      std::count(nodes.begin(), nodes.end(), nodes[static_cast<std::size_t>(team.rank())]) > 1;
+  std::vector<SegmentTicket> own(writers.size());
   std::vector<int> descriptors;
   int error = 0;
   for (std::size_t i = 0; i < writers.size(); ++i) {
     if (owners_[i] != team.rank()) continue;
-    descriptors.push_back(make_segment(segments_[i]));
+    descriptors.push_back(-1);
+    segments_[i] = make_segment(segment_bytes_, shares, descriptors.back());
     own[i] = ticket_of(segments_[i], descriptors.back());
     if (segments_[i] == nullptr) error = ENOMEM;
   }
-  std::vector<Ticket> tickets(writers.size() * static_cast<std::size_t>(team.size()));
-  team.gather(own.data(), static_cast<int>(own.size() * sizeof(Ticket)), tickets.data());
+  std::vector<SegmentTicket> tickets(writers.size() * static_cast<std::size_t>(team.size()));
+  team.gather(own.data(), static_cast<int>(own.size() * sizeof(SegmentTicket)), tickets.data());
   for (std::size_t i = 0; i < writers.size(); ++i) {
     if (owners_[i] < 0 || owners_[i] == team.rank()) continue;
-    segments_[i] = map_segment(tickets[static_cast<std::size_t>(owners_[i]) * writers.size() + i]);
+    segments_[i] = map_segment(tickets[static_cast<std::size_t>(owners_[i]) * writers.size() + i],
+                               segment_bytes_);
   }
   // The descriptors must stay open until all have mapped them.
   std::int64_t fault = team.fault(error);
@@ -87,61 +86,7 @@ void NodeMemory::choose_owners(bool relays) {
 
 NodeMemory::~NodeMemory() {
   for (std::byte* memory : segments_)
-    if (memory != nullptr) munmap(memory, segment_bytes_);
-}
-
-// An unnamed file, so that nothing remains however the processes end. Without sharing ranks, or if
-// that fails: this process's memory, and -1.
-int NodeMemory::make_segment(std::byte*& memory) const {
-  int descriptor = -1;
-  const auto& nodes = team_.node_of();
-  const int own_node = nodes[static_cast<std::size_t>(team_.rank())];
-  if (std::count(nodes.begin(), nodes.end(), own_node) > 1) {
-    descriptor = memfd_create("ferry-collective", MFD_CLOEXEC);
-  }
-  if (descriptor >= 0) {
-    if (ftruncate(descriptor, static_cast<off_t>(segment_bytes_)) == 0)
-      memory = map(MAP_SHARED, descriptor);
-    if (memory != nullptr) return descriptor;
-    ::close(descriptor);
-  }
-  memory = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
-  return -1;
-}
-
-NodeMemory::Ticket NodeMemory::ticket_of(std::byte* memory, int descriptor) {
-  if (descriptor < 0) return {};
-  std::random_device random;
-  const Ticket ticket{getpid(), descriptor, (std::uint64_t{random()} << 32) | random()};
-  std::memcpy(memory + token_offset, &ticket.token, sizeof ticket.token);
-  return ticket;
-}
-
-// Null if the process is invisible (another container), or the number belongs to another one.
-std::byte* NodeMemory::map_segment(const Ticket& ticket) const {
-  if (ticket.descriptor < 0) return nullptr;
-  const std::string path =
-      "/proc/" + std::to_string(ticket.process) + "/fd/" + std::to_string(ticket.descriptor);
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return nullptr;
-  struct stat status {};
-  std::byte* memory = nullptr;
-  if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
-      static_cast<std::size_t>(status.st_size) == segment_bytes_) {
-    memory = map(MAP_SHARED, descriptor);
-  }
-  ::close(descriptor);
-  if (memory == nullptr) return nullptr;
-  if (std::memcmp(memory + token_offset, &ticket.token, sizeof ticket.token) == 0) return memory;
-  munmap(memory, segment_bytes_);
-  return nullptr;
-}
-
-std::byte* NodeMemory::map(int flags, int descriptor) const {
-  void* memory = mmap(nullptr, segment_bytes_, PROT_READ | PROT_WRITE, flags, descriptor, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  madvise(memory, segment_bytes_, MADV_HUGEPAGE);  // if the kernel has none, small ones do
-  return static_cast<std::byte*>(memory);
+    unmap_segment(memory, segment_bytes_);
 }
 
 void NodeMemory::open(int writer, int round, int sharers) {

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "collective/node_segment.hpp"
 #include "collective/team.hpp"
 
 namespace ferry::collective {
@@ -67,14 +68,8 @@ class NodeMemory {
     std::uint32_t sharers = 0;  // ranks that have not left yet
     std::array<std::uint32_t, 14> unused{};
   };
-  // What others need to map a segment.
-  struct Ticket {
-    std::int64_t process = 0;
-    std::int64_t descriptor = -1;
-    std::uint64_t token = 0;  // identifies this segment's file
-  };
   static constexpr std::size_t board_bytes = 4096;
-  static constexpr std::size_t token_offset = slots * sizeof(Board);
+  static_assert(slots * sizeof(Board) <= segment_token_offset);
 
   static std::size_t index(int writer) { return static_cast<std::size_t>(writer); }
   static std::size_t slot(int round) { return static_cast<std::size_t>(round) % slots; }
@@ -85,10 +80,6 @@ class NodeMemory {
     return reinterpret_cast<Board*>(segments_[index(writer)])[slot(round)];
   }
   void choose_owners(bool relays);
-  int make_segment(std::byte*& memory) const;
-  static Ticket ticket_of(std::byte* memory, int descriptor);
-  std::byte* map_segment(const Ticket& ticket) const;
-  std::byte* map(int flags, int descriptor) const;
 
   const Team& team_;
   const std::vector<int>& writers_;

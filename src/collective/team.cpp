@@ -154,6 +154,33 @@ void Team::reduce(void* values, std::size_t count, MPI_Datatype type, MPI_Op ope
   wait(request);
 }
 
+// Null: by messages. The same on all ranks, as they make the same agreements.
+NodeAgreement* Team::node_agreement(std::size_t count) const {
+  if (count > NodeAgreement::values_max) return nullptr;
+  if (agreements_ < shared_from && ++agreements_ == shared_from) {
+    node_agreement_ = NodeAgreement::make(*this);
+  }
+  return node_agreement_.get();
+}
+
+void Team::maximum(std::span<std::int64_t> values) const {
+  const auto larger = [](std::int64_t one, std::int64_t other) { return std::max(one, other); };
+  if (NodeAgreement* const node = node_agreement(values.size())) return node->agree(values, larger);
+  reduce(values.data(), values.size(), MPI_INT64_T, MPI_MAX);
+}
+
+void Team::maximum(std::span<double> values) const {
+  const auto larger = [](double one, double other) { return std::max(one, other); };
+  if (NodeAgreement* const node = node_agreement(values.size())) return node->agree(values, larger);
+  reduce(values.data(), values.size(), MPI_DOUBLE, MPI_MAX);
+}
+
+void Team::sum(std::span<double> values) const {
+  if (NodeAgreement* const node = node_agreement(values.size()))
+    return node->agree(values, std::plus<double>());
+  reduce(values.data(), values.size(), MPI_DOUBLE, MPI_SUM);
+}
+
 void Team::broadcast(void* data, int bytes, int root) const {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Ibcast(data, bytes, MPI_BYTE, root, communicator_, &request);

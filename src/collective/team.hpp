@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include <mpi.h>
 
 #include <ferry/collective.hpp>
+
+#include "collective/node_agreement.hpp"
 
 namespace ferry::collective {
 
@@ -65,16 +68,12 @@ class Team {
   // a CPU.
   void wait_for(std::uint32_t& word, std::uint32_t value, std::chrono::microseconds spin) const;
 
-  // Replaces each value by the maximum, or by the sum, over the ranks.
-  void maximum(std::span<std::int64_t> values) const {
-    reduce(values.data(), values.size(), MPI_INT64_T, MPI_MAX);
-  }
-  void maximum(std::span<double> values) const {
-    reduce(values.data(), values.size(), MPI_DOUBLE, MPI_MAX);
-  }
-  void sum(std::span<double> values) const {
-    reduce(values.data(), values.size(), MPI_DOUBLE, MPI_SUM);
-  }
+  // Replaces each value by the maximum, or by the sum, over the ranks. From the agreement
+  // `shared_from` on through shared memory, if the ranks share a node.
+  static constexpr int shared_from = 8;
+  void maximum(std::span<std::int64_t> values) const;
+  void maximum(std::span<double> values) const;
+  void sum(std::span<double> values) const;
   void broadcast(void* data, int bytes, int root = 0) const;
   // `bytes` of each rank, by rank.
   void gather(const void* own, int bytes, void* all) const;
@@ -108,6 +107,7 @@ class Team {
  private:
   void find_neighbours();
   void reduce(void* values, std::size_t count, MPI_Datatype type, MPI_Op operation) const;
+  NodeAgreement* node_agreement(std::size_t count) const;
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   const int first_rank_;
@@ -116,6 +116,9 @@ class Team {
   bool has_cpu_ = false;  // a guess, until the sharing of CPUs is known
   bool has_two_cpus_ = false;
   std::vector<int> node_of_;
+  // Made by an agreement, which changes nothing that a caller sees.
+  mutable int agreements_ = 0;
+  mutable std::unique_ptr<NodeAgreement> node_agreement_;
 };
 
 // Collective: a communicator of the ranks of `communicator` with the same `group` of `groups`, in

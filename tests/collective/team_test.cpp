@@ -1,6 +1,10 @@
 #include "collective/team.hpp"
 
+#include <array>
+#include <random>
+
 #include <sched.h>
+#include <unistd.h>
 
 #include "collective/world.hpp"
 
@@ -74,6 +78,32 @@ TEST(Team, ManyMessagesArriveWhetherOrNotRanksSleep) {
     std::int64_t largest = rank() + round;
     team.maximum(std::span(&largest, 1));
     ASSERT_EQ(largest, ranks() - 1 + round);
+  }
+}
+
+// From the agreement Team::shared_from on through shared memory, if the ranks share a node; what is
+// too long for it by messages, between the others.
+TEST(Team, AgreementsOfManyKindsAreRight) {
+  const collective::Team team(MPI_COMM_WORLD);
+  std::mt19937_64 random(static_cast<std::uint64_t>(rank()));
+  for (std::int64_t round = 1; round <= 300; ++round) {
+    if (random() % 20 == 0) usleep(static_cast<useconds_t>(random() % 2000));
+    std::vector<std::int64_t> maxima;
+    for (std::int64_t i = 0; i < (round % 10 == 0 ? 9 : round % 9); ++i)
+      maxima.push_back(i % 2 == 0 ? rank() + round : -rank() * round);
+    const auto count = std::ssize(maxima);
+    team.maximum(maxima);
+    ASSERT_EQ(std::ssize(maxima), count);
+    for (std::int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(maxima[static_cast<std::size_t>(i)], i % 2 == 0 ? ranks() - 1 + round : 0);
+    std::array<double, 3> sums{1.0, static_cast<double>(rank()), static_cast<double>(round)};
+    team.sum(sums);
+    ASSERT_EQ(sums[0], ranks());
+    ASSERT_EQ(sums[1], ranks() * (ranks() - 1) / 2.0);
+    ASSERT_EQ(sums[2], static_cast<double>(round * ranks()));
+    std::array<double, 1> largest{-1.0 - rank()};
+    team.maximum(largest);
+    ASSERT_EQ(largest[0], -1.0);
   }
 }
 
