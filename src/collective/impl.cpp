@@ -19,6 +19,8 @@ namespace {
 constexpr double large_extent_bytes = 1 << 20;
 // Larger extents are faster to read through a page cache than to exchange.
 constexpr double cached_extent_bytes = 4096;
+// Contiguous reads up to this size are made without asking what is in the page cache.
+constexpr std::int64_t small_read_bytes = 64 << 10;
 // The share of the range that must be wanted if the page cache is not filled, because the kernel
 // also reads the gaps.
 constexpr double filled_share_min = 0.5;
@@ -28,6 +30,9 @@ constexpr int filling_ranks_max = 4;
 constexpr std::int64_t sieved_bytes_max = 32 << 10;
 // The position of a rank without data, for finding the minimum.
 constexpr auto nothing = std::numeric_limits<std::int64_t>::min();
+// What is unusual in a rank's request; the maximum counts.
+constexpr std::int64_t sparse_view = 1;
+constexpr std::int64_t staged_memory = 2;
 
 }  // namespace
 
@@ -94,7 +99,7 @@ File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& reques
     error = size_here(size);
   }
   Values values = wanted(request, error, size);
-  values[4] = staged ? 1 : 0;
+  values[4] = staged ? staged_memory : values[4];
   {
     const Stopwatch stopwatch(phases_.plan_ns);
     values = begin(call_of(direction), verb_of(direction), values, error);
@@ -112,12 +117,16 @@ File::Impl::Values File::Impl::wanted(const RankRequest& request, int error,
                                       std::int64_t file_bytes) {
   const bool has_data = error == 0 && request.bytes > 0;
   return {has_data ? -request.begin() : nothing, has_data ? request.end() : 0, file_bytes,
-          request.bytes, 0};
+          request.bytes, has_data && !request.view.map.is_dense() ? sparse_view : 0};
 }
 
 File::Impl::Agreed File::Impl::agreed_of(Direction direction, const Values& values) {
-  Agreed agreed{values[0] == nothing ? 0 : -values[0], values[1], values[3], values[2],
-                values[4] != 0};
+  Agreed agreed{values[0] == nothing ? 0 : -values[0],
+                values[1],
+                values[3],
+                values[2],
+                values[4] == staged_memory,
+                values[4] == 0};
   if (direction == Direction::read) agreed.end = std::min(agreed.end, agreed.file_bytes);
   return agreed;
 }
@@ -133,6 +142,14 @@ File::Impl::Agreed File::Impl::agree_on_piece(Direction direction, const RankReq
   team_->throw_if(all[0], doing(verb_of(direction)));
   std::copy(all.begin() + 1, all.end(), values.begin());
   return agreed_of(direction, values);
+}
+
+// Whether transfers go through this node's page cache and wait for no server and no disk cache.
+bool File::Impl::uses_cache() const {
+  const storage::File* file = file_ ? file_->opened() : nullptr;
+  constexpr int otherwise = O_DIRECT | O_SYNC | O_DSYNC;
+  return file != nullptr && file->descriptor() >= 0 && (flags_ & otherwise) == 0 &&
+         !file->may_hang();
 }
 
 File::Impl::CacheUse File::Impl::cache_use(std::int64_t begin, std::int64_t end) const {
@@ -155,6 +172,12 @@ Method File::Impl::choose(Direction direction, const RankRequest& request, const
   }
   if (team_->size() == 1) {
     reason_ = "one rank";
+    return Method::independent;
+  }
+  // An exchange would copy once more, and wait. Where reads are large, it matters what is cached.
+  if (page_cache_ && agreed.dense &&
+      (direction == Direction::write || agreed.bytes_max <= small_read_bytes)) {
+    reason_ = "contiguous data of each rank, through one page cache";
     return Method::independent;
   }
   const Stopwatch stopwatch(phases_.plan_ns);

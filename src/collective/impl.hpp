@@ -81,6 +81,7 @@ class File::Impl {
     std::int64_t bytes_max = 0;   // per rank
     std::int64_t file_bytes = 0;  // for a read
     bool staged = false;          // some rank uses GPU memory
+    bool dense = false;           // each rank's part of the file is contiguous
   };
 
   // Rank 0's facts about the opened file. Sent as is.
@@ -89,12 +90,13 @@ class File::Impl {
     std::int64_t stripe_bytes = 0;
     int stripe_count = 0;
     StripesOrigin origin = StripesOrigin::found;
+    bool page_cache = false;  // this node's, and using it waits for nothing
   };
 
   // What every collective call agrees on first, besides errors: the maximum of each.
   using Values = std::array<std::int64_t, Team::meeting_values - 1>;
 
-  // How reads of a range by the ranks of one node would use its page cache.
+  // How transfers of a range by the ranks of one node would use its page cache.
   enum class CacheUse : std::uint8_t { none, fill, hit };
 
   void divide(MPI_Comm communicator);
@@ -113,6 +115,7 @@ class File::Impl {
   static Agreed agreed_of(Direction direction, const Values& values);
   Agreed agree_on_piece(Direction direction, const RankRequest& request, int error,
                         std::int64_t file_bytes);
+  bool uses_cache() const;
   CacheUse cache_use(std::int64_t begin, std::int64_t end) const;
   Method choose(Direction direction, const RankRequest& request, const Agreed& agreed);
   int move(Method method, Direction direction, const RankRequest& request, const Agreed& agreed);
@@ -167,6 +170,7 @@ class File::Impl {
   MPI_Info hints_ = MPI_INFO_NULL;
   std::vector<int> writers_;
   Stripes stripes_;
+  bool page_cache_ = false;  // all ranks use one, which waits for nothing
   FileView view_;
   std::int64_t position_ = 0;
   Phases phases_;

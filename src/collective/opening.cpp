@@ -201,6 +201,7 @@ int File::Impl::open_first(Granted& granted) {
   storage::Status status;
   error = file_->status(status);
   granted.block_bytes = std::max(block_bytes_min, std::int64_t{status.block_bytes});
+  granted.page_cache = uses_cache();
   if (error == 0 && file_->layout(path_, layout) == 0) {
     granted.stripe_bytes = static_cast<std::int64_t>(layout.stripe_bytes);
     granted.stripe_count = static_cast<int>(layout.stripe_count);
@@ -210,6 +211,7 @@ int File::Impl::open_first(Granted& granted) {
 
 // Domains end at stripe borders, so that no two writers share a stripe.
 void File::Impl::take(const Granted& granted) {
+  page_cache_ = granted.page_cache && team_->is_one_node();
   settings_.stripe_count = granted.stripe_count;
   if (granted.stripe_bytes > 0) {
     settings_.alignment_bytes = granted.stripe_bytes;

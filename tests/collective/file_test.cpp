@@ -164,10 +164,36 @@ TEST(CollectiveFile, AutomaticAggregatesSmallPiecesAndLeavesLargeOnesAlone) {
   file.write_at_all(rank() * (1 << 20), bytes_of(data));
   EXPECT_EQ(file.statistics().method, Method::independent);
   EXPECT_EQ(file.statistics().writers, ranks());
-  file.write_at_all(rank() * 100, bytes_of(data).first(100));
+  file.set_view(rank() * 100, TypeMap::strided(1, 100, 100 * ranks()));
+  file.write_at_all(0, bytes_of(data).first(300));
   EXPECT_EQ(file.statistics().method, Method::aggregate);
   EXPECT_EQ(file.statistics().reason, "extents of 100 bytes on average, less than 1 MiB");
   file.close();
+}
+
+TEST(CollectiveFile, AutomaticLeavesContiguousDataToOnePageCache) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank has nothing to aggregate";
+  const SharedDirectory directory;
+  const bool shared = world().is_one_node();
+  for (const int flags : {0, O_SYNC}) {
+    File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR | flags);
+    const bool alone = shared && flags == 0;
+    const std::string mine = pattern(100, static_cast<std::uint64_t>(rank()));
+    file.write_at_all(rank() * 100, bytes_of(mine));
+    EXPECT_EQ(file.statistics().method, alone ? Method::independent : Method::aggregate);
+    expect_at(file, rank() * 100, mine);
+    EXPECT_EQ(file.statistics().method, alone ? Method::independent : Method::aggregate);
+    if (alone) {
+      EXPECT_EQ(file.statistics().reason, "contiguous data of each rank, through one page cache");
+    }
+    // One rank without contiguous data is enough.
+    const std::int64_t piece = rank() == 0 ? 10 : 100;
+    file.set_view(1000 * rank(), TypeMap::strided(1, piece, 100));
+    file.write_at_all(0, bytes_of(mine));
+    EXPECT_EQ(file.statistics().method, Method::aggregate);
+    expect_at(file, 0, mine);
+    file.close();
+  }
 }
 
 TEST(CollectiveFile, AutomaticReadsWhatIsInThePageCacheIndependently) {
