@@ -32,6 +32,7 @@ ARROWS: dict[str, set[str]] = {
     "src/runtime": {"include/ferry/device", "src/backend", "src/base", "src/server", "src/storage"},
     "src/bulk": {"src/backend", "src/base", "src/storage"},
     "src/collective": {"src/backend", "src/base", "src/storage"},
+    "src/mpiio": {"src/base", "src/collective", "src/storage"},
     "src/daemon": {"include/ferry/device", "src/base", "src/runtime"},
     "src/fuse": {"src/base", "src/storage"},
     "src/interpose": {"src/base", "src/daemon"},

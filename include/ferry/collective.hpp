@@ -265,7 +265,7 @@ class File {
 };
 
 // Converts an MPI datatype, which need not be committed, for views and memory. Throws ferry::Error
-// (ENOTSUP) for datatypes of Fortran's parameterised kinds.
+// (ENOTSUP) for one made by a constructor that MPI 4 does not have, or with a negative extent.
 TypeMap typemap_of(MPI_Datatype datatype);
 
 }  // namespace ferry::collective

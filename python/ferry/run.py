@@ -18,6 +18,7 @@ from ferry.programs import find_library
 from ferry.sizes import GIB, KIB, format_size, parse_size
 
 LIBRARY = "libferry_run.so"
+MPI_IO_LIBRARY = "libferry_mpiio.so"
 IDLE_S = 300
 """How long a ferryd that this command has started stays after its last program."""
 
@@ -35,6 +36,7 @@ class RunOptions:
 
     maps: Sequence[str] = ()
     buffers: Sequence[str] = ()
+    mpi_io: bool = False
     cache: int | None = None
     summary: str | None = None
     """The file for the summary; ``-`` is standard error, None no summary."""
@@ -76,7 +78,7 @@ def _find(name: str, targets: Sequence[maps.Target]) -> str:
 def _original_environment() -> dict[str, str]:
     """Returns the environment that this command was given, without what another ``ferry run`` set."""
     environment = dict(os.environ)
-    for name in ("FERRY_RUN_MAP", "FERRY_RUN_SUMMARY"):
+    for name in ("FERRY_MPIIO_MAP", "FERRY_RUN_MAP", "FERRY_RUN_SUMMARY"):
         environment.pop(name, None)
     with contextlib.suppress(OSError), open("/proc/self/environ", "rb") as file:
         # In the C locale, Python sets this for itself.
@@ -90,32 +92,45 @@ def _additions(options: RunOptions, targets: Sequence[maps.Target], environment:
     folders = maps.served_folders(options.maps)
     rules = [_buffer_rule(text) for text in options.buffers]
     summary = _summary_place(options.summary)
-    library = str(find_library(LIBRARY))
-    if re.search(r"[\s:]", library):
-        raise FerryError(
-            f"{library} has a space or a colon in its path, which LD_PRELOAD does not take; install Ferry elsewhere"
-        )
+    libraries = [_library(LIBRARY), *([_library(MPI_IO_LIBRARY)] if options.mpi_io else [])]
     found, started = daemon.ensure(options.cache, IDLE_S)
     if options.cache not in (None, found["cache_bytes"]):
         size = format_size(found["cache_bytes"])
         streams.say(f"ferryd {found['pid']} serves already, with a cache of {size}; --cache changes nothing")
     if options.explain:
         mapped = [f"mapped: {target.folder} is {target.uri}, through FUSE" for target in targets]
-        for line in [*mapped, *_explanation(folders, rules, found["pid"], found["cache_bytes"], started)]:
+        mpi_io = ["collective MPI-IO: by Ferry; all other MPI-IO by the MPI library"] if options.mpi_io else []
+        for line in [*mapped, *mpi_io, *_explanation(folders, rules, found["pid"], found["cache_bytes"], started)]:
             streams.say(line)
     preloaded = re.split(r"[\s:]+", environment.get("LD_PRELOAD", ""))
-    others = [name for name in preloaded if name not in ("", library)]
+    others = [name for name in preloaded if name not in ("", *libraries) and not name.endswith(f"/{MPI_IO_LIBRARY}")]
     variables = {
-        "LD_PRELOAD": ":".join([library, *others]),
+        "LD_PRELOAD": ":".join([*libraries, *others]),
         "FERRY_RUN_SOCKET": daemon.socket_path(),
         "FERRY_RUN_MAP": ":".join(folders),
         "FERRY_RUN_SUMMARY": summary,
         "FERRY_IOBUF": ",".join(rules),
+        "FERRY_MPIIO_MAP": "\n".join(f"{target.folder}={target.uri}" for target in targets) if options.mpi_io else "",
     }
     variables = {name: value for name, value in variables.items() if value}
     if rules and summary != "-" and "FERRY_IOBUF_SUMMARY" not in environment:
         variables["FERRY_IOBUF_SUMMARY"] = summary  # empty: none
     return variables
+
+
+def _library(name: str) -> str:
+    """Returns the path of a library, as LD_PRELOAD takes it. Raises FerryError."""
+    try:
+        library = str(find_library(name))
+    except FerryError as error:
+        if name != MPI_IO_LIBRARY:
+            raise
+        raise FerryError(f"{error} where an MPI library of MPI 4 is installed (Debian: libmpich-dev)") from None
+    if re.search(r"[\s:]", library):
+        raise FerryError(
+            f"{library} has a space or a colon in its path, which LD_PRELOAD does not take; install Ferry elsewhere"
+        )
+    return library
 
 
 def _buffer_rule(text: str) -> str:

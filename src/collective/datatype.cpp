@@ -48,7 +48,7 @@ class Contents {
   int combiner = MPI_COMBINER_NAMED;
   std::vector<std::int64_t> integers;
   std::vector<std::int64_t> addresses;
-  std::vector<MPI_Datatype> types;  // empty for those of a parameterised Fortran kind
+  std::vector<MPI_Datatype> types;  // that it is made of
 
  private:
   struct Sizes {
@@ -227,9 +227,8 @@ Extents flatten_darray(const Contents& from, const Extents& old, std::int64_t pe
 
 Extents flatten(MPI_Datatype type) {
   const Contents from(type);
-  if (from.combiner == MPI_COMBINER_NAMED) return flatten_named(type);
-  if (from.types.empty())
-    throw Error(ENOTSUP, "type map: a datatype of a parameterised Fortran kind");
+  // Those of a parameterised Fortran kind are contiguous, too.
+  if (from.combiner == MPI_COMBINER_NAMED || from.types.empty()) return flatten_named(type);
   if (from.combiner == MPI_COMBINER_STRUCT) return flatten_struct(from);
   Extents old = flatten(from.types[0]);
   const std::int64_t period = period_of(from.types[0]);
@@ -261,7 +260,9 @@ Extents flatten(MPI_Datatype type) {
 }  // namespace
 
 TypeMap typemap_of(MPI_Datatype datatype) {
-  return TypeMap::list(flatten(datatype), period_of(datatype));
+  const std::int64_t period = period_of(datatype);
+  if (period < 0) throw Error(ENOTSUP, "type map: a datatype that goes backwards");
+  return TypeMap::list(flatten(datatype), period);
 }
 
 }  // namespace ferry::collective

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "collective/mpiio.hpp"
 #include "runtime/tuning.hpp"
 #include "storage/uri.hpp"
 
@@ -18,9 +19,9 @@ constexpr std::int64_t alignment_bytes_max = 256 << 20;
 constexpr int stripe_count_max = 1 << 16;
 
 // MPI libraries know them; method mpiio passes them on, and nothing here uses them.
-constexpr std::array<std::string_view, 7> passed_on{
-    "access_style",      "cb_block_size",  "cb_config_list",       "nb_proc",
-    "romio_no_indep_rw", "start_iodevice", "romio_lustre_co_ratio"};
+constexpr std::array<std::string_view, 8> passed_on{
+    "access_style",      "cb_block_size",  "cb_config_list",        "nb_proc",
+    "romio_no_indep_rw", "start_iodevice", "romio_lustre_co_ratio", mpiio_hint};
 
 // The names of an enumeration's values. name_of() is by value.
 constexpr std::array methods{"automatic", "independent", "serial", "aggregate", "mpiio"};

@@ -79,7 +79,16 @@ int MpiIo::open(const Team& team, const std::string& path, int flags, MPI_Info h
   int mode = MPI_MODE_RDWR;
   if (access == O_RDONLY) mode = MPI_MODE_RDONLY;
   if (access == O_WRONLY) mode = MPI_MODE_WRONLY;
-  return errno_of(MPI_File_open(team.communicator(), path.c_str(), mode, hints, &file_));
+  MPI_Info own = MPI_INFO_NULL;
+  if (hints != MPI_INFO_NULL) {
+    MPI_Info_dup(hints, &own);
+  } else {
+    MPI_Info_create(&own);
+  }
+  MPI_Info_set(own, mpiio_hint, "disable");
+  const int error = errno_of(MPI_File_open(team.communicator(), path.c_str(), mode, own, &file_));
+  MPI_Info_free(&own);
+  return error;
 }
 
 int MpiIo::close() {

@@ -7,6 +7,9 @@
 
 namespace ferry::collective {
 
+// Tells `ferry run --mpi-io` ("disable") to leave a file to the MPI library.
+inline constexpr const char* mpiio_hint = "ferry_mpiio";
+
 class MpiIo {
  public:
   MpiIo() = default;

@@ -1,0 +1,325 @@
+// libferry_mpiio_calls.so: what Ferry does in the place of the MPI library's functions.
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "mpiio/errors.hpp"
+#include "mpiio/library.hpp"
+#include "mpiio/opened_files.hpp"
+#include "mpiio/places.hpp"
+
+namespace ferry::mpiio {
+
+MpiFunctions& library() {
+  static MpiFunctions functions;
+  return functions;
+}
+
+namespace {
+
+// Gives an error to the handle's error handler, and returns it.
+int report(MPI_File handle, int code) {
+  PMPI_File_call_errhandler(handle, code);
+  return code;
+}
+
+// Runs `body`; an exception becomes an error of the handle.
+template <class Body>
+int guarded(MPI_File handle, Body&& body) {
+  try {
+    body();
+    return MPI_SUCCESS;
+  } catch (...) {
+    return report(handle, code_of_exception());
+  }
+}
+
+std::shared_ptr<OpenedFile> find(MPI_File handle) {
+  return OpenedFiles::get().find(handle);
+}
+
+bool is_alone(const std::shared_ptr<OpenedFile>& file) {
+  return file != nullptr && file->is_alone();
+}
+
+// ---- one line for each file
+// ------------------------------------------------------------------------
+
+// Where the user wants it; null: nowhere.
+const char* summary_place() {
+  static const char* place = std::getenv("FERRY_RUN_SUMMARY");
+  return place;
+}
+
+void summarise(const std::string& text) {
+  if (summary_place() == nullptr) return;
+  const std::string line = "ferry-run: " + text + "\n";
+  const bool on_stderr = std::strcmp(summary_place(), "-") == 0;
+  const int file = on_stderr
+                       ? STDERR_FILENO
+                       : open(summary_place(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file < 0) return;
+  // A summary that cannot be written must not disturb the program.
+  static_cast<void>(write(file, line.data(), line.size()) < 0);
+  if (!on_stderr) ::close(file);
+}
+
+// ---- functions of their own
+// ------------------------------------------------------------------------
+
+// Files that the MPI library has, too. If Ferry cannot have it, the library has it all the same.
+void open_beside(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info,
+                 MPI_File handle) {
+  try {
+    const auto file = std::make_shared<OpenedFile>(communicator, handle, path, mode, info);
+    OpenedFiles::get().add(handle, file);
+  } catch (const std::exception& error) {
+    const std::string why = std::string("the MPI library does all MPI-IO: ") + error.what();
+    if (rank_in(communicator) == 0 && !is_disabled(info)) summarise(why);
+  }
+}
+
+// Files that the MPI library does not have: it gets a handle of /dev/null, for the communicator,
+// the view and the position.
+int open_alone(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info,
+               MPI_File* handle) {
+  const int access = mode & (MPI_MODE_RDONLY | MPI_MODE_WRONLY | MPI_MODE_RDWR);
+  const int makes = mode & (MPI_MODE_CREATE | MPI_MODE_EXCL);
+  const bool in_sequence = (mode & MPI_MODE_SEQUENTIAL) != 0;
+  // The library does not see these.
+  if ((access == MPI_MODE_RDONLY && makes != 0) || (access == MPI_MODE_RDWR && in_sequence)) {
+    return report(MPI_FILE_NULL, MPI_ERR_AMODE);
+  }
+  const int result = library().file_open(communicator, "/dev/null", access, info, handle);
+  if (result != MPI_SUCCESS) return result;
+  try {
+    OpenedFiles::get().add(
+        *handle, std::make_shared<OpenedFile>(communicator, *handle, path, mode, info, Alone{}));
+    return MPI_SUCCESS;
+  } catch (...) {
+    const int code = code_of_exception();
+    library().file_close(handle);
+    return report(MPI_FILE_NULL, code);
+  }
+}
+
+int file_open(MPI_Comm communicator, const char* path, int mode, MPI_Info info, MPI_File* handle) {
+  const NamedFile place = place_of(path);
+  if (place.alone) return open_alone(communicator, place.path, mode, info, handle);
+  const int result = library().file_open(communicator, path, mode, info, handle);
+  // On all ranks or on none.
+  if (result == MPI_SUCCESS) open_beside(communicator, place.path, mode, info, *handle);
+  return result;
+}
+
+int file_close(MPI_File* handle) {
+  const auto file = find(*handle);
+  if (file == nullptr) return library().file_close(handle);
+  OpenedFiles::get().remove(*handle);
+  const int result = guarded(*handle, [&] { file->close(); });
+  if (file->is_first_rank()) summarise(file->summary());
+  const int closed = library().file_close(handle);
+  return result != MPI_SUCCESS ? result : closed;
+}
+
+int file_delete(const char* path, MPI_Info info) {
+  const NamedFile place = place_of(path);
+  if (!place.alone) return library().file_delete(path, info);
+  return guarded(MPI_FILE_NULL, [&] { remove_file(place.path); });
+}
+
+int file_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype,
+                  MPI_Datatype filetype, const char* representation, MPI_Info info) {
+  const int result =
+      library().file_set_view(handle, displacement, etype, filetype, representation, info);
+  const auto file = find(handle);
+  if (file == nullptr) return result;
+  const std::string why = file->set_view(result, displacement, etype, filetype, representation);
+  if (result != MPI_SUCCESS || why.empty() || !file->is_alone()) return result;
+  return guarded(handle, [&] { throw Error(ENOTSUP, why); });
+}
+
+int file_set_atomicity(MPI_File handle, int atomic) {
+  const auto file = find(handle);
+  if (is_alone(file) && atomic != 0) {
+    return guarded(handle, [&] { file->refuse("atomic mode"); });
+  }
+  const int result = library().file_set_atomicity(handle, atomic);
+  if (file != nullptr && result == MPI_SUCCESS) file->set_atomicity(atomic != 0);
+  return result;
+}
+
+int file_sync(MPI_File handle) {
+  const auto file = find(handle);
+  const int result = file == nullptr ? MPI_SUCCESS : guarded(handle, [&] { file->sync(); });
+  if (is_alone(file)) return result;
+  const int synced = library().file_sync(handle);  // what ranks wrote on their own
+  return result != MPI_SUCCESS ? result : synced;
+}
+
+int file_seek(MPI_File handle, MPI_Offset offset, int whence) {
+  const auto file = find(handle);
+  if (!is_alone(file) || whence != MPI_SEEK_END) return library().file_seek(handle, offset, whence);
+  MPI_Offset end = 0;
+  const int result = guarded(handle, [&] { end = file->end_of_file(); });
+  return result != MPI_SUCCESS ? result : library().file_seek(handle, end + offset, MPI_SEEK_SET);
+}
+
+int file_get_info(MPI_File handle, MPI_Info* info) {
+  const int result = library().file_get_info(handle, info);
+  const auto file = find(handle);
+  if (file != nullptr && result == MPI_SUCCESS) file->add_hints(*info);
+  return result;
+}
+
+int file_get_amode(MPI_File handle, int* mode) {
+  const auto file = find(handle);
+  if (!is_alone(file)) return library().file_get_amode(handle, mode);
+  *mode = file->mode();
+  return MPI_SUCCESS;
+}
+
+int file_get_size(MPI_File handle, MPI_Offset* bytes) {
+  const auto file = find(handle);
+  if (!is_alone(file)) return library().file_get_size(handle, bytes);
+  return guarded(handle, [&] { *bytes = file->size_bytes(); });
+}
+
+int file_set_size(MPI_File handle, MPI_Offset bytes) {
+  const auto file = find(handle);
+  if (!is_alone(file)) return library().file_set_size(handle, bytes);
+  return guarded(handle, [&] { file->resize(bytes); });
+}
+
+int file_preallocate(MPI_File handle, MPI_Offset bytes) {
+  const auto file = find(handle);
+  if (!is_alone(file)) return library().file_preallocate(handle, bytes);
+  return guarded(handle, [&] { file->grow(bytes); });
+}
+
+// ---- transfers: what to do follows from a function's parameters
+// -------------------------------------
+
+// Data that the function may not change is written.
+template <class Byte>
+constexpr Direction direction_of(Byte* /*buffer*/) {
+  return std::is_const_v<Byte> ? Direction::write : Direction::read;
+}
+template <class Byte>
+constexpr Direction direction_of(MPI_Offset /*offset*/, Byte* buffer) {
+  return direction_of(buffer);
+}
+template <class First, class Second, class... Rest>
+constexpr Direction direction_of(First first, Second second, Rest... /*rest*/) {
+  if constexpr (std::is_pointer_v<First> && std::is_void_v<std::remove_pointer_t<First>>) {
+    return direction_of(first);
+  } else {
+    return direction_of(first, second);
+  }
+}
+
+template <class Byte>
+Arguments arguments(Byte* buffer, MPI_Count count, MPI_Datatype type) {
+  return {const_cast<void*>(static_cast<const void*>(buffer)), count, type};
+}
+
+// Collective ones: at the position or an offset, and the two halves of split ones.
+template <class Byte>
+void all(OpenedFile& file, Byte* buffer, MPI_Count count, MPI_Datatype type, MPI_Status* status) {
+  file.transfer_next(direction_of(buffer), arguments(buffer, count, type), status);
+}
+template <class Byte>
+void all(OpenedFile& file, MPI_Offset offset, Byte* buffer, MPI_Count count, MPI_Datatype type,
+         MPI_Status* status) {
+  file.transfer_at(direction_of(buffer), offset, arguments(buffer, count, type), status);
+}
+template <class Byte>
+void all(OpenedFile& file, Byte* buffer, MPI_Count count, MPI_Datatype type) {
+  file.begin_next(direction_of(buffer), arguments(buffer, count, type));
+}
+template <class Byte>
+void all(OpenedFile& file, MPI_Offset offset, Byte* buffer, MPI_Count count, MPI_Datatype type) {
+  file.begin_at(direction_of(buffer), offset, arguments(buffer, count, type));
+}
+template <class Byte>
+void all(OpenedFile& file, Byte* /*buffer*/, MPI_Status* status) {
+  file.end(status);
+}
+
+// Those of one rank: at the position or an offset, blocking or not.
+template <class Byte, class Result>
+void one(OpenedFile& file, Byte* buffer, MPI_Count count, MPI_Datatype type, Result* result) {
+  file.transfer_next_here(direction_of(buffer), arguments(buffer, count, type), result);
+}
+template <class Byte, class Result>
+void one(OpenedFile& file, MPI_Offset offset, Byte* buffer, MPI_Count count, MPI_Datatype type,
+         Result* result) {
+  file.transfer_at_here(direction_of(buffer), offset, arguments(buffer, count, type), result);
+}
+
+enum class Kind { collective, single, theirs };
+
+// A function of these kinds, in the place of the library's function `Member`.
+template <Kind kind, auto Member>
+struct StandIn;
+
+template <Kind kind, class... Rest, int (*MpiFunctions::*Member)(MPI_File, Rest...)>
+struct StandIn<kind, Member> {
+  static constexpr bool ends_split = kind == Kind::collective && sizeof...(Rest) == 2;
+
+  static int call(MPI_File handle, Rest... rest) {
+    const auto file = find(handle);
+    if (const std::string why = file ? why_theirs(*file, rest...) : "not Ferry's"; !why.empty()) {
+      if (is_alone(file)) return guarded(handle, [&] { file->refuse(why); });
+      if (file != nullptr && kind == Kind::collective && !ends_split) file->count_left(why);
+      return (library().*Member)(handle, rest...);
+    }
+    return guarded(handle, [&] {
+      if constexpr (kind == Kind::collective) all(*file, rest...);
+      if constexpr (kind == Kind::single) one(*file, rest...);
+    });
+  }
+
+  // Empty: Ferry carries it out.
+  static std::string why_theirs(const OpenedFile& file, Rest... rest) {
+    if constexpr (kind == Kind::theirs) {
+      return "this function of MPI-IO";
+    } else if constexpr (ends_split) {
+      return file.is_split() ? "" : "the end of a transfer that was not begun";
+    } else if (kind == Kind::single && !file.is_alone()) {
+      return "the transfers of single ranks";
+    } else {
+      return file.why_left(direction_of(rest...));
+    }
+  }
+};
+
+// Puts `ours` into the place of the library's function, and keeps that.
+template <class Function>
+void stand_in(Function*& kept, void*& entry, Function* ours) {
+  if (entry == nullptr) return;
+  kept = reinterpret_cast<Function*>(entry);
+  entry = reinterpret_cast<void*>(ours);
+}
+
+}  // namespace
+}  // namespace ferry::mpiio
+
+extern "C" __attribute__((visibility("default"))) void ferry_mpiio_take(void** functions) {
+  using namespace ferry::mpiio;
+#define FERRY_MPIIO_OWN(name) &file_##name
+#define FERRY_MPIIO_COLLECTIVE(name) &StandIn<Kind::collective, &MpiFunctions::file_##name>::call
+#define FERRY_MPIIO_SINGLE(name) &StandIn<Kind::single, &MpiFunctions::file_##name>::call
+#define FERRY_MPIIO_THEIRS(name) &StandIn<Kind::theirs, &MpiFunctions::file_##name>::call
+#define FERRY_MPIIO_TAKE(name, kind)                                                   \
+  stand_in(library().file_##name, functions[static_cast<int>(CallIndex::file_##name)], \
+           FERRY_MPIIO_##kind(name));
+  FERRY_MPIIO_CALLS(FERRY_MPIIO_TAKE)
+}

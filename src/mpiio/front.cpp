@@ -1,0 +1,123 @@
+// libferry_mpiio.so, for LD_PRELOAD: the names of MPI-IO in front of the MPI library's own.
+//
+// It must load into any program, also one without MPI (mpiexec, a shell), so it needs nothing but
+// the C library. A program's first call of MPI-IO loads libferry_mpiio_calls.so, which lies beside
+// it and does the work. If that cannot be, the calls go to the program's MPI library, and one line
+// says why.
+//
+// The functions pass on whatever they are given as six machine words: none has more parameters, and
+// all are integers and pointers. So they suit any MPI library, whatever its handles are.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+
+#include "mpiio/calls.hpp"
+
+namespace {
+
+using ferry::mpiio::call_count;
+using ferry::mpiio::CallIndex;
+using Word = std::intptr_t;
+using Function = Word (*)(Word, Word, Word, Word, Word, Word);
+
+constexpr const char* names[] = {
+#define FERRY_MPIIO_NAME(name, kind) "PMPI_File_" #name,
+    FERRY_MPIIO_CALLS(FERRY_MPIIO_NAME)
+#undef FERRY_MPIIO_NAME
+};
+constexpr const char* calls_name = "libferry_mpiio_calls.so";
+
+// Written once, under pthread_once.
+void* functions[call_count];
+pthread_once_t once = PTHREAD_ONCE_INIT;
+
+// Returns the path of this library.
+const char* own_path() {
+  Dl_info info{};
+  return dladdr(reinterpret_cast<void*>(&own_path), &info) != 0 ? info.dli_fname : "";
+}
+
+void say(const char* what, const char* why) {
+  std::fprintf(stderr, "ferry: %s%s; the MPI library does all MPI-IO itself\n", what, why);
+}
+
+// A loaded library that has MPI-IO, though not in the scope where symbols are looked up: a module
+// of Python's may have loaded it for itself.
+int find_mpi(dl_phdr_info* object, std::size_t /*bytes*/, void* found) {
+  if (object->dlpi_name == nullptr || std::strstr(object->dlpi_name, "libmp") == nullptr) return 0;
+  void* library = dlopen(object->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return 0;
+  void* open = dlsym(library, names[0]);
+  Dl_info info{};
+  if (open == nullptr || dladdr(open, &info) == 0 || std::strcmp(info.dli_fname, own_path()) == 0) {
+    dlclose(library);
+    return 0;
+  }
+  *static_cast<void**>(found) = library;
+  return 1;
+}
+
+// Fills the table with the MPI library's functions. Returns whether it is the one that Ferry was
+// built for.
+bool find_functions() {
+  void* expected = dlopen(FERRY_MPI_LIBRARY_NAME, RTLD_LAZY | RTLD_NOLOAD);
+  void* library = expected;
+  if (library == nullptr && dlsym(RTLD_NEXT, names[0]) == nullptr) {
+    dl_iterate_phdr(find_mpi, &library);
+  }
+  for (int i = 0; i < call_count; ++i) {
+    functions[i] = dlsym(library != nullptr ? library : RTLD_NEXT, names[i]);
+  }
+  if (functions[0] != nullptr) return expected != nullptr;
+  std::fprintf(stderr, "ferry: a call of MPI-IO, but no MPI library is loaded that has it\n");
+  std::abort();
+}
+
+void prepare() {
+  if (!find_functions()) {
+    say("this program's MPI library is not " FERRY_MPI_LIBRARY_NAME, ", which Ferry was built for");
+    return;
+  }
+  char path[4096];
+  const char* own = own_path();
+  const char* slash = std::strrchr(own, '/');
+  const int folder = slash != nullptr ? static_cast<int>(slash - own) + 1 : 0;
+  std::snprintf(path, sizeof path, "%.*s%s", folder, own, calls_name);
+  void* calls = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* take = calls != nullptr ? dlsym(calls, "ferry_mpiio_take") : nullptr;
+  if (take == nullptr) {
+    const char* why = dlerror();
+    say("", why != nullptr ? why : path);
+    return;
+  }
+  reinterpret_cast<ferry::mpiio::Take*>(take)(functions);
+}
+
+Word call(CallIndex index, Word a, Word b, Word c, Word d, Word e, Word f) {
+  pthread_once(&once, prepare);
+  void* function = functions[static_cast<int>(index)];
+  if (function == nullptr) {
+    std::fprintf(stderr, "ferry: the MPI library has no %s\n", names[static_cast<int>(index)]);
+    std::abort();
+  }
+  return reinterpret_cast<Function>(function)(a, b, c, d, e, f);
+}
+
+}  // namespace
+
+// The names with "P" as well: tools that were preloaded earlier (Darshan) call those, and so do the
+// Fortran functions of some MPI libraries.
+#define FERRY_MPIIO_EXPORT(symbol, name)                                                        \
+  extern "C" __attribute__((visibility("default"))) Word symbol(Word a, Word b, Word c, Word d, \
+                                                                Word e, Word f) {               \
+    return call(CallIndex::file_##name, a, b, c, d, e, f);                                      \
+  }
+#define FERRY_MPIIO_DEFINE(name, kind)      \
+  FERRY_MPIIO_EXPORT(MPI_File_##name, name) \
+  FERRY_MPIIO_EXPORT(PMPI_File_##name, name)
+FERRY_MPIIO_CALLS(FERRY_MPIIO_DEFINE)

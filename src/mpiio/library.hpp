@@ -1,0 +1,20 @@
+// The MPI library's own functions, which Ferry's stand in front of.
+#pragma once
+
+#include <mpi.h>
+
+#include "mpiio/calls.hpp"
+
+namespace ferry::mpiio {
+
+// By their names after "MPI_"; null where the library has none.
+struct MpiFunctions {
+#define FERRY_MPIIO_MEMBER(name, kind) decltype(&PMPI_File_##name) file_##name = nullptr;
+  FERRY_MPIIO_CALLS(FERRY_MPIIO_MEMBER)
+#undef FERRY_MPIIO_MEMBER
+};
+
+// Written once, before the first call.
+MpiFunctions& library();
+
+}  // namespace ferry::mpiio

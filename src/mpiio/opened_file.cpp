@@ -1,0 +1,373 @@
+#include "mpiio/opened_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "collective/mpiio.hpp"
+#include "mpiio/type_maps.hpp"
+#include "storage/router.hpp"
+#include "storage/sync_file.hpp"
+
+namespace ferry::mpiio {
+namespace {
+
+using collective::Call;
+using collective::TypeMap;
+
+int access_of(int mode) {
+  if ((mode & MPI_MODE_RDONLY) != 0) return O_RDONLY;
+  return (mode & MPI_MODE_WRONLY) != 0 ? O_WRONLY : O_RDWR;
+}
+
+int creation_of(int mode) {
+  return ((mode & MPI_MODE_CREATE) != 0 ? O_CREAT : 0) | ((mode & MPI_MODE_EXCL) != 0 ? O_EXCL : 0);
+}
+
+// Why this rank wants the MPI library to do everything.
+std::string refusal_of(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info) {
+  if ((mode & MPI_MODE_SEQUENTIAL) != 0) return "MPI_MODE_SEQUENTIAL";
+  if (is_disabled(info)) return "the hint ferry_mpiio";
+  struct stat found {};
+  if (rank_in(communicator) != 0 || stat(path.c_str(), &found) != 0) return {};
+  struct statfs system {};
+  const bool made_up = statfs(path.c_str(), &system) == 0 &&
+                       (system.f_type == PROC_SUPER_MAGIC || system.f_type == SYSFS_MAGIC);
+  if (!S_ISREG(found.st_mode) || made_up) return "not a regular file";
+  return {};
+}
+
+collective::Options options_of(MPI_Info info, const std::string& refusal) {
+  collective::Options options;
+  options.hints = info;
+  options.warn = [](const std::string&) {};  // MPI ignores unknown hints
+  options.refusal = refusal;
+  return options;
+}
+
+Call call_of(Direction direction) {
+  return direction == Direction::read ? Call::read_all : Call::write_all;
+}
+
+void fill_in(MPI_Status* status, std::int64_t bytes) {
+  if (status == MPI_STATUS_IGNORE) return;
+  PMPI_Status_set_elements_x(status, MPI_BYTE, bytes);
+  PMPI_Status_set_cancelled(status, 0);
+}
+
+// A nonblocking transfer that is done already.
+int fill_in_done(void* bytes, MPI_Status* status) {
+  fill_in(status, static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(bytes)));
+  return MPI_SUCCESS;
+}
+
+int nothing_to_free(void* /*bytes*/) {
+  return MPI_SUCCESS;
+}
+
+int nothing_to_cancel(void* /*bytes*/, int /*complete*/) {
+  return MPI_SUCCESS;
+}
+
+void make_done(MPI_Request* request, std::int64_t bytes) {
+  PMPI_Grequest_start(fill_in_done, nothing_to_free, nothing_to_cancel,
+                      reinterpret_cast<void*>(static_cast<std::intptr_t>(bytes)), request);
+  PMPI_Grequest_complete(*request);
+}
+
+}  // namespace
+
+void remove_file(const std::string& path) {
+  const auto storage = storage::make_router();
+  storage::SyncCalls calls(*storage);
+  storage::checked(calls.run({.kind = storage::Kind::unlink, .path = path.c_str()}),
+                   "removing " + path);
+}
+
+bool is_disabled(MPI_Info info) {
+  if (info == MPI_INFO_NULL) return false;
+  char value[16] = {};
+  int length = sizeof value - 1;
+  int found = 0;
+  PMPI_Info_get_string(info, collective::mpiio_hint, &length, value, &found);
+  return found != 0 && std::strcmp(value, "disable") == 0;
+}
+
+int rank_in(MPI_Comm communicator) {
+  int rank = 0;
+  PMPI_Comm_rank(communicator, &rank);
+  return rank;
+}
+
+OpenedFile::OpenedFile(MPI_Comm communicator, MPI_File handle, const std::string& path, int mode,
+                       MPI_Info info)
+    : is_first_rank_(rank_in(communicator) == 0),
+      handle_(handle),
+      mode_(mode),
+      alone_(false),
+      file_(communicator, path, access_of(mode),
+            options_of(info, refusal_of(communicator, path, mode, info))) {}
+
+OpenedFile::OpenedFile(MPI_Comm communicator, MPI_File handle, const std::string& path, int mode,
+                       MPI_Info info, Alone /*alone*/)
+    : is_first_rank_(rank_in(communicator) == 0),
+      handle_(handle),
+      mode_(mode),
+      alone_(true),
+      file_(communicator, path, access_of(mode) | creation_of(mode),
+            options_of(info, (mode & MPI_MODE_SEQUENTIAL) != 0 ? "MPI_MODE_SEQUENTIAL" : "")) {
+  if ((mode & MPI_MODE_APPEND) != 0) PMPI_File_seek(handle_, file_.size_bytes(), MPI_SEEK_SET);
+}
+
+void OpenedFile::refuse(const std::string& what) const {
+  throw Error(ENOTSUP, file_.path() + ": " + what + " (not carried out by Ferry without a mount)");
+}
+
+std::string OpenedFile::why_left(Direction direction) const {
+  if (atomic_) return "atomic mode";
+  const int wrong = direction == Direction::read ? MPI_MODE_WRONLY : MPI_MODE_RDONLY;
+  if ((mode_ & wrong) != 0 && !alone_) return "not opened for this";  // the library's error
+  return view_left_;
+}
+
+void OpenedFile::count_left(const std::string& why) {
+  ++left_;
+  left_why_ = why;
+}
+
+std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Datatype etype,
+                                 MPI_Datatype filetype, const char* representation) {
+  std::string why;
+  if (result != MPI_SUCCESS) {
+    why = "the MPI library refuses it";
+  } else if (std::strcmp(representation, "native") != 0 &&
+             std::strcmp(representation, "internal") != 0) {
+    why = std::string("the representation ") + representation;
+  }
+  try {
+    if (!why.empty()) file_.refuse(Call::set_view, why);
+    std::shared_ptr<const TypeMap> map;
+    try {
+      map = map_of(filetype);
+    } catch (const std::exception& error) {
+      file_.refuse(Call::set_view, error.what());
+    }
+    file_.set_view(displacement, *map);
+    MPI_Count bytes = 0;
+    PMPI_Type_size_x(etype, &bytes);
+    etype_bytes_ = bytes;
+    displacement_ = displacement;
+    view_left_.clear();
+    const std::lock_guard guard(here_mutex_);
+    view_ = map;
+    here_has_view_ = false;
+  } catch (const Error& error) {
+    // On all ranks: H2. The library keeps to the view, or has said what is wrong with it.
+    view_left_ = "the view: " + error.reason();
+  }
+  return view_left_;
+}
+
+std::int64_t OpenedFile::bytes_before(MPI_Offset etypes) const {
+  std::int64_t bytes = 0;
+  return __builtin_mul_overflow(std::int64_t{etypes}, etype_bytes_, &bytes) ? -1 : bytes;
+}
+
+MPI_Offset OpenedFile::position() const {
+  MPI_Offset position = 0;
+  PMPI_File_get_position(handle_, &position);
+  return position;
+}
+
+// By what was asked for, also at the end of the file: MPI 4.0, 14.4.1.
+void OpenedFile::move_position(MPI_Offset from, std::int64_t bytes) const {
+  if (etype_bytes_ == 0) return;
+  PMPI_File_seek(handle_, from + static_cast<MPI_Offset>(bytes / etype_bytes_), MPI_SEEK_SET);
+}
+
+// A view without data shows nothing, however much a program asks for.
+std::int64_t OpenedFile::count_of(const Arguments& arguments) const {
+  return view_->data_bytes() == 0 ? 0 : arguments.count;
+}
+
+// -1: too many.
+std::int64_t OpenedFile::bytes_of(const Arguments& arguments) {
+  MPI_Count size = 0;
+  PMPI_Type_size_x(arguments.type, &size);
+  std::int64_t bytes = 0;
+  const std::int64_t count = arguments.count;
+  return __builtin_mul_overflow(count, std::int64_t{size}, &bytes) ? -1 : bytes;
+}
+
+// Why this rank cannot take part; empty: it can.
+std::string OpenedFile::refusal(const Arguments& arguments) const {
+  if (arguments.count < 0) return "a negative count";
+  if (arguments.type == MPI_DATATYPE_NULL) return "MPI_DATATYPE_NULL";
+  const std::int64_t bytes = bytes_of(arguments);
+  if (bytes < 0) return "too many bytes";
+  if (bytes > 0 && etype_bytes_ > 0 && bytes % etype_bytes_ != 0) return "a part of an etype";
+  return {};
+}
+
+// The type map of what this rank passes. Tells the others where it cannot take part, also in the
+// place of a split transfer, which they then find out at its end.
+std::shared_ptr<const TypeMap> OpenedFile::accept(Direction direction, const Arguments& arguments) {
+  std::string why = refusal(arguments);
+  std::shared_ptr<const TypeMap> map;
+  try {
+    if (why.empty()) map = map_of(arguments.type);
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  if (!why.empty()) file_.refuse(call_of(direction), why);
+  return map;
+}
+
+std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
+                                   const Arguments& arguments) {
+  const auto map = accept(direction, arguments);
+  const std::int64_t at = bytes_before(offset);
+  const std::int64_t moved =
+      direction == Direction::read
+          ? file_.read_at_all(at, arguments.buffer, *map, count_of(arguments))
+          : file_.write_at_all(at, arguments.buffer, *map, count_of(arguments));
+  ++transfers_;
+  bytes_ += moved;
+  return moved;
+}
+
+void OpenedFile::transfer_at(Direction direction, MPI_Offset offset, const Arguments& arguments,
+                             MPI_Status* status) {
+  fill_in(status, carry_out(direction, offset, arguments));
+}
+
+void OpenedFile::transfer_next(Direction direction, const Arguments& arguments,
+                               MPI_Status* status) {
+  const MPI_Offset from = position();
+  fill_in(status, carry_out(direction, from, arguments));
+  move_position(from, bytes_of(arguments));
+}
+
+std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
+                                   const Arguments& arguments) {
+  if (const std::string why = refusal(arguments); !why.empty()) throw Error(EINVAL, why);
+  const auto map = map_of(arguments.type);
+  const std::int64_t at = bytes_before(offset);
+  const std::lock_guard guard(here_mutex_);
+  collective::File& file = file_here();
+  if (!here_has_view_) file.set_view(displacement_, *view_);
+  here_has_view_ = true;
+  const std::int64_t count = count_of(arguments);
+  return direction == Direction::read ? file.read_at_all(at, arguments.buffer, *map, count)
+                                      : file.write_at_all(at, arguments.buffer, *map, count);
+}
+
+// A call of one rank must not wait for what it has begun with others.
+collective::File& OpenedFile::file_here() {
+  static std::mutex& opening = *new std::mutex;  // MPI_COMM_SELF takes one call at a time
+  if (here_ == nullptr) {
+    const std::lock_guard guard(opening);
+    collective::Options options = options_of(MPI_INFO_NULL, "");
+    options.progress_thread = false;
+    here_ =
+        std::make_unique<collective::File>(MPI_COMM_SELF, file_.path(), access_of(mode_), options);
+  }
+  return *here_;
+}
+
+std::int64_t OpenedFile::size_bytes() {
+  const std::lock_guard guard(here_mutex_);
+  return file_here().size_bytes();
+}
+
+void OpenedFile::transfer_at_here(Direction direction, MPI_Offset offset,
+                                  const Arguments& arguments, MPI_Status* status) {
+  fill_in(status, move_here(direction, offset, arguments));
+}
+
+void OpenedFile::transfer_at_here(Direction direction, MPI_Offset offset,
+                                  const Arguments& arguments, MPI_Request* request) {
+  make_done(request, move_here(direction, offset, arguments));
+}
+
+void OpenedFile::begin_at(Direction direction, MPI_Offset offset, const Arguments& arguments) {
+  const auto map = accept(direction, arguments);
+  const std::int64_t at = bytes_before(offset);
+  pending_ = direction == Direction::read
+                 ? file_.iread_at_all(at, arguments.buffer, *map, count_of(arguments))
+                 : file_.iwrite_at_all(at, arguments.buffer, *map, count_of(arguments));
+  split_ = true;
+}
+
+void OpenedFile::begin_next(Direction direction, const Arguments& arguments) {
+  const MPI_Offset from = position();
+  begin_at(direction, from, arguments);
+  move_position(from, bytes_of(arguments));
+}
+
+MPI_Offset OpenedFile::end_of_file() {
+  if (etype_bytes_ == 0 || view_->data_bytes() == 0) return 0;
+  const std::int64_t bytes = std::max<std::int64_t>(0, size_bytes() - displacement_);
+  return static_cast<MPI_Offset>((view_->stream_at(bytes) + etype_bytes_ - 1) / etype_bytes_);
+}
+
+void OpenedFile::grow(std::int64_t bytes) {
+  if (bytes < 0 || file_.size_bytes() < bytes) file_.resize(bytes);
+}
+
+void OpenedFile::sync() {
+  const int error = finish_here([](collective::File& file) { file.sync(); });
+  file_.sync();
+  if (error != 0) throw Error(error, "syncing " + file_.path());
+}
+
+void OpenedFile::close() {
+  const int error = finish_here([](collective::File& file) { file.close(); });
+  file_.close();
+  const bool removes = alone_ && (mode_ & MPI_MODE_DELETE_ON_CLOSE) != 0;
+  if (removes && is_first_rank_) remove_file(file_.path());
+  if (error != 0) throw Error(error, "closing " + file_.path());
+}
+
+void OpenedFile::end(MPI_Status* status) {
+  split_ = false;
+  collective::Transfer pending = std::exchange(pending_, {});
+  const std::int64_t moved = pending.wait();
+  ++transfers_;
+  bytes_ += moved;
+  fill_in(status, moved);
+}
+
+void OpenedFile::add_hints(MPI_Info info) const {
+  MPI_Info own = file_.hints();
+  int count = 0;
+  PMPI_Info_get_nkeys(own, &count);
+  for (int i = 0; i < count; ++i) {
+    char name[MPI_MAX_INFO_KEY + 1] = {};
+    char value[MPI_MAX_INFO_VAL + 1] = {};
+    int length = MPI_MAX_INFO_VAL;
+    int found = 0;
+    PMPI_Info_get_nthkey(own, i, name);
+    PMPI_Info_get_string(own, name, &length, value, &found);
+    if (found != 0) PMPI_Info_set(info, name, value);
+  }
+  PMPI_Info_free(&own);
+}
+
+std::string OpenedFile::summary() const {
+  std::string text = file_.path() + ": " + std::to_string(transfers_) + " collective transfers, " +
+                     std::to_string(bytes_) + " bytes of this rank, by Ferry through " +
+                     std::to_string(file_.writers().size()) + " writers";
+  if (left_ > 0) {
+    text += ", " + std::to_string(left_) + " by the MPI library (" + left_why_ + ")";
+  }
+  return text;
+}
+
+}  // namespace ferry::mpiio

@@ -1,0 +1,56 @@
+#include "mpiio/type_maps.hpp"
+
+#include <mutex>
+
+#include <ferry/collective.hpp>
+
+namespace ferry::mpiio {
+namespace {
+
+using Kept = std::shared_ptr<const collective::TypeMap>;
+
+int forget(MPI_Datatype /*type*/, int /*keyval*/, void* kept, void* /*state*/) {
+  delete static_cast<Kept*>(kept);
+  return MPI_SUCCESS;
+}
+
+int make_keyval() {
+  int keyval = MPI_KEYVAL_INVALID;
+  PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget, &keyval, nullptr);
+  return keyval;
+}
+
+bool is_named(MPI_Datatype type) {
+  MPI_Count integers = 0;
+  MPI_Count addresses = 0;
+  MPI_Count counts = 0;
+  MPI_Count types = 0;
+  int combiner = MPI_COMBINER_NAMED;
+  PMPI_Type_get_envelope_c(type, &integers, &addresses, &counts, &types, &combiner);
+  return combiner == MPI_COMBINER_NAMED;
+}
+
+}  // namespace
+
+Kept map_of(MPI_Datatype type) {
+  // Those are never freed, and quickly converted.
+  if (is_named(type)) {
+    return std::make_shared<const collective::TypeMap>(collective::typemap_of(type));
+  }
+  static std::mutex& mutex = *new std::mutex;  // setting an attribute frees the one before
+  const std::lock_guard guard(mutex);
+  static const int keyval = make_keyval();
+  Kept* kept = nullptr;
+  int found = 0;
+  PMPI_Type_get_attr(type, keyval, static_cast<void*>(&kept), &found);
+  if (found != 0) return *kept;
+  auto made = std::make_unique<Kept>(
+      std::make_shared<const collective::TypeMap>(collective::typemap_of(type)));
+  Kept map = *made;
+  // The attribute owns it from here on.
+  if (PMPI_Type_set_attr(type, keyval, made.get()) == MPI_SUCCESS)
+    static_cast<void>(made.release());
+  return map;
+}
+
+}  // namespace ferry::mpiio

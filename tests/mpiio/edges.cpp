@@ -1,0 +1,250 @@
+// A program of MPI-IO that knows nothing of Ferry: what lies at the edges of the standard. Each
+// line names a case and what the ranks saw.
+//
+//   mpiexec -n 2 mpiio_edges FILE
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <mpi.h>
+
+namespace {
+
+int rank = 0;
+int ranks = 0;
+
+void print(const char* name, const std::string& seen) {
+  constexpr int bytes = 120;
+  std::vector<char> all(static_cast<std::size_t>(bytes * ranks));
+  char own[bytes] = {};
+  seen.copy(own, bytes - 1);
+  MPI_Gather(own, bytes, MPI_CHAR, all.data(), bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
+  if (rank != 0) return;
+  std::printf("%s:", name);
+  for (int i = 0; i < ranks; ++i)
+    std::printf(" [%s]", all.data() + static_cast<std::ptrdiff_t>(i * bytes));
+  std::printf("\n");
+}
+
+std::string class_of(int code) {
+  int error_class = MPI_SUCCESS;
+  MPI_Error_class(code, &error_class);
+  switch (error_class) {
+    case MPI_SUCCESS:
+      return "done";
+    case MPI_ERR_NO_SUCH_FILE:
+      return "no such file";
+    case MPI_ERR_FILE_EXISTS:
+      return "file exists";
+    case MPI_ERR_ARG:
+      return "argument";
+    case MPI_ERR_ACCESS:
+      return "access";
+    case MPI_ERR_UNSUPPORTED_OPERATION:
+      return "unsupported";
+    default:
+      return "class " + std::to_string(error_class);
+  }
+}
+
+std::string bytes_of(int code, const MPI_Status& status) {
+  int bytes = 0;
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  return class_of(code) + " " + std::to_string(bytes);
+}
+
+std::string position_of(MPI_File file) {
+  MPI_Offset position = -1;
+  MPI_File_get_position(file, &position);
+  return std::to_string(position);
+}
+
+MPI_File open(const char* path, int mode, const char* name) {
+  MPI_File file = MPI_FILE_NULL;
+  const int code = MPI_File_open(MPI_COMM_WORLD, path, mode, MPI_INFO_NULL, &file);
+  print(name, class_of(code) + (file == MPI_FILE_NULL ? ", no handle" : ""));
+  return file;
+}
+
+void close(MPI_File& file, const char* name) {
+  const int code = MPI_File_close(&file);
+  print(name, class_of(code) + (file == MPI_FILE_NULL ? "" : ", a handle is left"));
+}
+
+int handled = 0;
+void handle(MPI_File* /*file*/, int* /*code*/, ...) {
+  ++handled;
+}
+
+void at_the_end(MPI_File file) {
+  MPI_Status status;
+  std::vector<char> data(100, 'x');
+  MPI_File_set_size(file, 50);
+  MPI_File_set_view(file, 10, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+  int code = MPI_File_read_all(file, data.data(), 100, MPI_BYTE, &status);
+  print("read_all over the end", bytes_of(code, status) + " to " + position_of(file));
+  print("bytes behind it", data[60] == 'x' ? "as before" : "changed");
+  code = MPI_File_read_at_all(file, 1000, data.data(), 10, MPI_BYTE, &status);
+  print("read_at_all behind the end", bytes_of(code, status));
+  MPI_File_seek(file, 0, MPI_SEEK_END);
+  print("the end", position_of(file));
+  MPI_Offset size = 0;
+  MPI_File_get_size(file, &size);
+  print("size", std::to_string(size));
+  MPI_File_preallocate(file, 200);
+  MPI_File_get_size(file, &size);
+  print("preallocated", std::to_string(size));
+  MPI_File_preallocate(file, 20);
+  MPI_File_get_size(file, &size);
+  print("preallocated less", std::to_string(size));
+  MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+}
+
+void of_single_ranks(MPI_File file) {
+  MPI_Status statuses[3];
+  MPI_Request requests[3];
+  std::vector<int> out(10, 100 + rank);
+  std::vector<int> in(10, 0);
+  std::vector<int> other(10, 0);
+  const MPI_Offset at = 1000 + 40 * rank;
+  MPI_File_iwrite_at(file, at, out.data(), 10, MPI_INT, &requests[0]);
+  MPI_Isend(out.data(), 10, MPI_INT, (rank + 1) % ranks, 7, MPI_COMM_WORLD, &requests[1]);
+  MPI_Irecv(other.data(), 10, MPI_INT, (rank + ranks - 1) % ranks, 7, MPI_COMM_WORLD, &requests[2]);
+  const int code = MPI_Waitall(3, requests, statuses);
+  print("iwrite_at among messages", bytes_of(code, statuses[0]));
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_File_iread_at(file, at, in.data(), 10, MPI_INT, &request);
+  int done = 0;
+  while (done == 0)
+    MPI_Test(&request, &done, &statuses[0]);
+  print("iread_at", bytes_of(MPI_SUCCESS, statuses[0]) + (in == out ? "" : " wrong"));
+  MPI_File_seek(file, at, MPI_SEEK_SET);
+  std::vector<int> again(10, 0);
+  const int read = MPI_File_read(file, again.data(), 10, MPI_INT, &statuses[0]);
+  print("read", bytes_of(read, statuses[0]) + (again == out ? "" : " wrong") + " to +" +
+                    std::to_string(std::stoll(position_of(file)) - at));
+}
+
+void wrong_arguments(MPI_File file) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  MPI_File_create_errhandler(handle, &handler);
+  MPI_File_set_errhandler(file, handler);
+  MPI_Status status;
+  char data[16] = {};
+  // Only Ferry tells the other ranks of these.
+  int code = MPI_File_write_at_all(file, 0, data, rank == 0 ? -1 : 1, MPI_BYTE, &status);
+  print("a negative count on one rank", class_of(code) + ", handled " + std::to_string(handled));
+  code = MPI_File_read_at_all(file, rank == 0 ? -5 : 0, data, 1, MPI_BYTE, &status);
+  print("a negative offset on one rank", class_of(code) + ", handled " + std::to_string(handled));
+  code = MPI_File_read_at_all(file, 0, data, 1, MPI_BYTE, &status);
+  print("the next call", class_of(code));
+  MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
+  MPI_Errhandler_free(&handler);
+}
+
+// What a rank does for itself must not wait for the others, who are not at the end yet.
+void between_the_halves(MPI_File file) {
+  MPI_Status status;
+  std::vector<int> out(20, 7 * rank);
+  std::vector<int> in(20, 0);
+  MPI_Offset size = 0;
+  int word = 0;
+  MPI_File_write_at_all_begin(file, 2000 + 80 * rank, out.data(), 20, MPI_INT);
+  if (rank == 0) {
+    MPI_File_read_at(file, 0, in.data(), 1, MPI_INT, &status);
+    MPI_File_get_size(file, &size);
+    for (int other = 1; other < ranks; ++other)
+      MPI_Send(&word, 1, MPI_INT, other, 8, MPI_COMM_WORLD);
+  } else {
+    MPI_Recv(&word, 1, MPI_INT, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  int code = MPI_File_write_at_all_end(file, out.data(), &status);
+  print("a split write with others between", bytes_of(code, status));
+  code = MPI_File_read_at_all(file, 2000 + 80 * rank, in.data(), 20, MPI_INT, &status);
+  print("what it wrote", bytes_of(code, status) + (in == out ? "" : " wrong"));
+}
+
+// MPICH's own MPI-IO knows no such memory.
+void large_types(MPI_File file) {
+  MPI_Status status;
+  std::vector<int> out(20, 0);
+  std::vector<int> in(10, 0);
+  for (int i = 0; i < 20; ++i)
+    out[static_cast<std::size_t>(i)] = 100 * rank + i;
+  MPI_Datatype every_other = MPI_DATATYPE_NULL;
+  MPI_Type_vector_c(10, 1, 2, MPI_INT, &every_other);
+  MPI_Type_commit(&every_other);
+  int code = MPI_File_write_at_all_c(file, 3000 + 40 * rank, out.data(), 1, every_other, &status);
+  print("a type with large counts", bytes_of(code, status));
+  MPI_Type_free(&every_other);
+  code = MPI_File_read_at_all(file, 3000 + 40 * rank, in.data(), 10, MPI_INT, &status);
+  bool right = code == MPI_SUCCESS;
+  for (int i = 0; i < 10; ++i)
+    right = right && in[static_cast<std::size_t>(i)] == 100 * rank + 2 * i;
+  print("what that wrote", right ? "right" : "wrong");
+}
+
+void hints(MPI_File file) {
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_File_get_info(file, &info);
+  char value[100] = {};
+  int length = sizeof value - 1;
+  int found = 0;
+  MPI_Info_get_string(info, "ferry_method", &length, value, &found);
+  print("the hint ferry_method", found != 0 ? "there" : "not there");
+  MPI_Info_free(&info);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const bool plain = std::getenv("LD_PRELOAD") == nullptr;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const char* path = argv[1];
+  MPI_File file = open(path, MPI_MODE_RDWR, "opening no file");
+  file = open(path, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, "making it");
+  MPI_File twice = open(path, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, "making it twice");
+  at_the_end(file);
+  of_single_ranks(file);
+  between_the_halves(file);
+  if (!plain) large_types(file);
+  if (!plain) wrong_arguments(file);
+  hints(file);
+  close(file, "closing it");
+
+  file = open(path, MPI_MODE_RDONLY, "for reading");
+  char data[8] = {};
+  int code = MPI_File_write_at_all(file, 0, data, 8, MPI_BYTE, MPI_STATUS_IGNORE);
+  print("writing there", code == MPI_SUCCESS ? "done" : "an error");
+  int mode = 0;
+  MPI_File_get_amode(file, &mode);
+  print("its mode", mode == MPI_MODE_RDONLY ? "right" : "wrong");
+  close(file, "closing that");
+
+  file = open(path, MPI_MODE_RDWR | MPI_MODE_APPEND, "for appending");
+  MPI_Offset size = 0;
+  MPI_File_get_size(file, &size);
+  print("begins at", position_of(file) == std::to_string(size) ? "the end" : position_of(file));
+  close(file, "closing this");
+
+  file = open(path, MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, "to delete it");
+  close(file, "closing and deleting");
+  file = open(path, MPI_MODE_RDWR, "opening what is deleted");
+  file = open(path, MPI_MODE_CREATE | MPI_MODE_WRONLY, "making another");
+  code = MPI_File_write_at_all(file, 0, data, 8, MPI_BYTE, MPI_STATUS_IGNORE);
+  print("writing to it", class_of(code));
+  close(file, "closing it again");
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) code = MPI_File_delete(path, MPI_INFO_NULL);
+  print("deleting it", rank == 0 ? class_of(code) : "");
+  if (rank == 0) code = MPI_File_delete(path, MPI_INFO_NULL);
+  print("deleting it twice", rank == 0 ? class_of(code) : "");
+  static_cast<void>(twice);
+  MPI_Finalize();
+  return 0;
+}

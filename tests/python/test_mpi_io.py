@@ -1,0 +1,327 @@
+"""``ferry run --mpi-io``: programs of MPI-IO that know nothing of Ferry, compared with themselves."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from ferry import programs
+from ferry.errors import FerryError
+
+from served import node  # noqa: F401  (a fixture)
+from served import Node
+from support import BUILD, run_program
+
+MPIEXEC = shutil.which("mpiexec") or ""
+
+
+def why_absent() -> str:
+    try:
+        programs.find_library("libferry_mpiio.so")
+    except FerryError as error:
+        return f"absent: {error}"
+    return "" if MPIEXEC else "absent: mpiexec"
+
+
+pytestmark = pytest.mark.skipif(bool(why_absent()), reason=why_absent())
+
+LIBRARY = BUILD / "libferry_mpiio.so"
+CALLS = 120
+SEED = int(os.environ.get("FERRY_TEST_SEED", random.randrange(1 << 32)))
+# What a program sees otherwise without Ferry, with MPICH 4.0: its collective reads report bytes behind
+# the end of the file, and change the memory for them. It does not know Ferry's hints.
+OTHERWISE = {"read_all over the end", "bytes behind it", "read_at_all behind the end", "the hint ferry_method"}
+# Only asked for under Ferry: without it, the other ranks would wait for ever, or MPICH 4.0 would abort.
+ONLY_FERRY = {
+    "a type with large counts": "done 40",
+    "what that wrote": "right",
+    "a negative count on one rank": "argument, handled 1",
+    "a negative offset on one rank": "argument, handled 2",
+    "the next call": "done",
+}
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LD_PRELOAD", "FERRY_RUN"))}
+    return kept | more
+
+
+def mpi(ranks: int, *words: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    return run_program(MPIEXEC, "-n", ranks, *words, env=environment(**variables))
+
+
+def under_ferry(ranks: int, *words: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The same with the library alone, as ``ferry run --mpi-io`` sets it up."""
+    return mpi(ranks, *words, LD_PRELOAD=str(LIBRARY), FERRY_RUN_SUMMARY="-", **variables)
+
+
+def transfers(done: subprocess.CompletedProcess[str]) -> int:
+    """How many collective transfers Ferry carried out, by the summary of all files."""
+    assert done.returncode == 0, done
+    return sum(map(int, re.findall(r"^ferry-run: .*: (\d+) collective transfers", done.stderr, re.MULTILINE)))
+
+
+def cases(text: str) -> dict[str, str]:
+    return dict(line.split(": ", 1) for line in text.splitlines())
+
+
+# ---- the functions, at random and at the edges -----------------------------------------------------
+
+
+@pytest.mark.parametrize(("ranks", "threads"), [(1, False), (2, True), (3, False), (4, True)])
+def test_calls_at_random_do_the_same(tmp_path: Path, ranks: int, threads: bool) -> None:
+    words = [SEED + ranks, CALLS, *(["threads"] if threads else [])]
+    plain = mpi(ranks, BUILD / "mpiio_random_calls", tmp_path / "plain", *words)
+    assert plain.returncode == 0, plain
+    done = under_ferry(ranks, BUILD / "mpiio_random_calls", tmp_path / "ferry", *words)
+    assert transfers(done) > 0, done.stderr
+    assert done.stdout == plain.stdout, f"seed {SEED + ranks}"
+    assert (tmp_path / "ferry").read_bytes() == (tmp_path / "plain").read_bytes(), f"seed {SEED + ranks}"
+
+
+def test_edges_are_the_same(tmp_path: Path) -> None:
+    plain = cases(mpi(2, BUILD / "mpiio_edges", tmp_path / "plain").stdout)
+    done = under_ferry(2, BUILD / "mpiio_edges", tmp_path / "ferry")
+    assert transfers(done) > 0, done.stderr
+    found = cases(done.stdout)
+    assert {name for name in plain if found[name] != plain[name]} == OTHERWISE
+    assert found["read_all over the end"] == "[done 40 to 100] [done 40 to 100]"
+    assert found["bytes behind it"] == "[as before] [as before]"
+    assert found["read_at_all behind the end"] == "[done 0] [done 0]"
+    assert {name: found[name] for name in ONLY_FERRY} == {
+        name: f"[{seen}] [{seen}]" for name, seen in ONLY_FERRY.items()
+    }
+    assert list(tmp_path.iterdir()) == []
+
+
+FORTRAN = """
+program p
+  use mpi
+  implicit none
+  integer :: rank, ranks, error, file, view, i, data(100), back(100)
+  integer(kind=mpi_offset_kind) :: begin
+  call mpi_init(error)
+  call mpi_comm_rank(mpi_comm_world, rank, error)
+  call mpi_comm_size(mpi_comm_world, ranks, error)
+  data = [(rank * 1000 + i, i = 1, 100)]
+  call mpi_file_open(mpi_comm_world, 'shared', mpi_mode_create + mpi_mode_rdwr, mpi_info_null, file, error)
+  call mpi_type_vector(100, 1, ranks, mpi_integer, view, error)
+  call mpi_type_commit(view, error)
+  begin = 4 * rank
+  call mpi_file_set_view(file, begin, mpi_integer, view, 'native', mpi_info_null, error)
+  call mpi_file_write_all(file, data, 100, mpi_integer, mpi_status_ignore, error)
+  begin = 0
+  call mpi_file_read_at_all(file, begin, back, 100, mpi_integer, mpi_status_ignore, error)
+  call mpi_file_close(file, error)
+  if (any(back /= data)) print *, 'wrong'
+  call mpi_finalize(error)
+end program
+"""
+
+
+def test_a_fortran_program(tmp_path: Path) -> None:
+    compiler = shutil.which("mpifort")
+    if compiler is None:
+        pytest.skip("absent: mpifort")
+    (tmp_path / "p.f90").write_text(FORTRAN)
+    subprocess.run([compiler, "p.f90", "-o", "p"], cwd=tmp_path, check=True)
+    done = run_program(
+        MPIEXEC, "-n", 2, tmp_path / "p", cwd=tmp_path,
+        env=environment(LD_PRELOAD=str(LIBRARY), FERRY_RUN_SUMMARY="-"),
+    )  # fmt: skip
+    assert transfers(done) == 2
+    assert done.stdout == ""
+    assert (tmp_path / "shared").stat().st_size == 800
+
+
+PYTHON = """
+import sys
+import numpy
+from mpi4py import MPI
+rank = MPI.COMM_WORLD.rank
+file = MPI.File.Open(MPI.COMM_WORLD, sys.argv[1], MPI.MODE_CREATE | MPI.MODE_RDWR)
+file.Set_view(400 * rank, MPI.DOUBLE)  # MPICH 4.0 aborts with a view of a type that mpi4py has made
+mine = numpy.arange(100) + 1000.0 * rank
+every_other = MPI.DOUBLE.Create_vector(50, 1, 2).Commit()
+file.Write_all([mine, 1, every_other])
+back = numpy.zeros(50)
+file.Read_at_all(0, back)
+mine = mine[::2]
+file.Close()
+assert (back == mine).all()
+"""
+
+
+def test_a_program_of_mpi4py(tmp_path: Path) -> None:
+    pytest.importorskip("mpi4py")
+    folder = next((path.parent for path in Path("/usr/lib").glob("*/libmpich.so.12")), None)
+    if folder is None:
+        pytest.skip("absent: MPICH where Debian has it")
+    # mpi4py's wheel asks for MPICH by a name that Debian's does not have.
+    (tmp_path / "libmpi.so.12").symlink_to(folder / "libmpich.so.12")
+    done = under_ferry(2, sys.executable, "-c", PYTHON, tmp_path / "file", LD_LIBRARY_PATH=str(tmp_path))
+    assert transfers(done) == 2
+
+
+# ---- programs and libraries that it does not suit --------------------------------------------------
+
+OTHER_LIBRARY = """
+#include <stdio.h>
+int PMPI_File_write_at_all(void* file, long offset, const void* data, int count, void* type, void* status) {
+  printf("%p %ld %s %d %p %p\\n", file, offset, (const char*)data, count, type, status);
+  return 77;
+}
+int PMPI_File_open(void) { return 0; }
+int MPI_File_write_at_all(void* f, long o, const void* d, int c, void* t, void* s) {
+  return PMPI_File_write_at_all(f, o, d, c, t, s);
+}
+"""
+OTHER_PROGRAM = """
+int MPI_File_write_at_all(void*, long, const void*, int, void*, void*);
+int main(void) {
+  return MPI_File_write_at_all((void*)0x7fffffffffff, -1L << 40, "data", -3, (void*)0x123456789abc, (void*)1);
+}
+"""
+
+
+def test_the_calls_of_another_mpi_library_go_there(tmp_path: Path) -> None:
+    compiler = os.environ.get("CC", "cc")
+    library, program = tmp_path / "libmpi_other.so", tmp_path / "program"
+    compile_c = [compiler, "-x", "c", "-"]
+    subprocess.run([*compile_c, "-shared", "-fPIC", "-o", str(library)], input=OTHER_LIBRARY, text=True, check=True)
+    subprocess.run(
+        [*compile_c, "-o", str(program), f"-L{tmp_path}", "-lmpi_other", f"-Wl,-rpath,{tmp_path}"],
+        input=OTHER_PROGRAM, text=True, check=True,
+    )  # fmt: skip
+    plain = run_program(program, env=environment())
+    done = run_program(program, env=environment(LD_PRELOAD=str(LIBRARY)))
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    assert done.returncode == 77
+    assert done.stderr.count("\n") == 1
+    assert "this program's MPI library is not " in done.stderr
+    assert "the MPI library does all MPI-IO itself" in done.stderr
+
+
+def test_the_mpi_library_does_it_where_ferrys_part_is_missing(tmp_path: Path) -> None:
+    shutil.copy(LIBRARY, tmp_path)
+    done = mpi(
+        2, BUILD / "mpiio_random_calls", tmp_path / "file", SEED, 5, LD_PRELOAD=str(tmp_path / LIBRARY.name)
+    )  # fmt: skip
+    plain = mpi(2, BUILD / "mpiio_random_calls", tmp_path / "plain", SEED, 5)
+    assert (done.returncode, done.stdout) == (0, plain.stdout)
+    assert done.stderr.count("libferry_mpiio_calls.so: cannot open shared object file") == 2  # one for each rank
+
+
+def test_programs_without_mpi_are_not_disturbed() -> None:
+    done = run_program("sh", "-c", "echo here", env=environment(LD_PRELOAD=str(LIBRARY)))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "here\n", "")
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/proc/self/status"])
+def test_what_is_no_regular_file_is_left_to_the_library(tmp_path: Path, path: str) -> None:
+    program = (
+        "#include <mpi.h>\nint main(int n, char** v) { MPI_File f; MPI_Init(&n, &v); int bad = MPI_File_open("
+        f'MPI_COMM_WORLD, "{path}", MPI_MODE_RDONLY, MPI_INFO_NULL, &f); char c; '
+        "if (!bad) { MPI_File_read_at_all(f, 0, &c, 1, MPI_BYTE, MPI_STATUS_IGNORE); bad = MPI_File_close(&f); }"
+        " MPI_Finalize(); return bad != 0; }"
+    )
+    compiler = shutil.which("mpicc")
+    if compiler is None:
+        pytest.skip("absent: mpicc")
+    binary = tmp_path / "p"
+    subprocess.run([compiler, "-x", "c", "-", "-o", str(binary)], input=program, text=True, check=True)
+    assert mpi(2, binary).returncode == 0
+    assert transfers(under_ferry(2, binary)) == 0
+
+
+# ---- the command, and files without a mount --------------------------------------------------------
+
+
+def test_the_command(node: Node, tmp_path: Path) -> None:  # noqa: F811
+    words = [MPIEXEC, "-n", 2, BUILD / "mpiio_random_calls", node.folder / "file", SEED, 40]
+    summary = tmp_path / "summary"
+    shown = node.command.succeeds("run", "--mpi-io", f"--summary={summary}", "--", *words)
+    plain = mpi(2, BUILD / "mpiio_random_calls", tmp_path / "plain", SEED, 40)
+    assert shown == plain.stdout
+    assert re.search(r"/file: [1-9]\d* collective transfers, \d+ bytes of this rank, by Ferry", summary.read_text())
+    # Without the option, the MPI library does all.
+    summary.unlink()
+    node.command.succeeds("run", f"--summary={summary}", "--", *words)
+    assert not summary.exists() or "collective transfers" not in summary.read_text()
+
+
+def test_the_command_explains(node: Node) -> None:  # noqa: F811
+    done = node.command.run("run", "--mpi-io", "--explain", "--", "true")
+    assert "collective MPI-IO: by Ferry; all other MPI-IO by the MPI library" in done.stderr
+
+
+def test_the_command_says_that_it_is_not_built(node: Node, tmp_path: Path) -> None:  # noqa: F811
+    for name in ("ferryd", "libferry_run.so"):
+        (tmp_path / name).symlink_to(BUILD / name)
+    node.command.environment["FERRY_BUILD_DIR"] = str(tmp_path)
+    node.command.fails("run", "--mpi-io", "--", "true", says="where an MPI library of MPI 4 is installed")
+
+
+@dataclass
+class Server:
+    """A served folder, and its URI."""
+
+    uri: str
+    folder: Path
+
+    def named(self, name: str) -> str:
+        path, _, settings = self.uri.partition("?")
+        return f"{path.rstrip('/')}/{name}?{settings}" if settings else f"{path.rstrip('/')}/{name}"
+
+
+@pytest.fixture(params=["NFS", "CEPH"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    uri = os.environ.get(f"FERRY_TEST_{request.param}", "")
+    if not uri:
+        pytest.skip(f"absent: the server of {request.param}; ./test --stage storages starts one")
+    served = Path(os.environ[f"FERRY_TEST_{request.param}_DIRECTORY"])
+    name = f"mpi-io-{os.getpid()}"
+    folder = served / name
+    folder.mkdir()
+    server = Server(uri, served)
+    yield Server(server.named(name), folder)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_calls_at_random_on_a_server(server: Server, tmp_path: Path, threads: bool) -> None:
+    words = [SEED, CALLS, "remote", *(["threads"] if threads else [])]
+    plain = mpi(3, BUILD / "mpiio_random_calls", tmp_path / "plain", *words)
+    done = under_ferry(3, BUILD / "mpiio_random_calls", server.named("file"), *words)
+    assert transfers(done) > 0, done.stderr
+    assert done.stdout == plain.stdout, f"seed {SEED}"
+    assert (server.folder / "file").read_bytes() == (tmp_path / "plain").read_bytes(), f"seed {SEED}"
+
+
+def test_edges_on_a_server(server: Server, tmp_path: Path) -> None:
+    here = under_ferry(2, BUILD / "mpiio_edges", tmp_path / "file")
+    there = under_ferry(2, BUILD / "mpiio_edges", server.named("file"))
+    assert cases(there.stdout) == cases(here.stdout)
+    assert transfers(there) > 0
+
+
+def test_a_mapped_folder(server: Server, node: Node, tmp_path: Path) -> None:  # noqa: F811
+    """The ranks go to the server themselves, by names below the folder."""
+    (tmp_path / "mapped").mkdir()
+    done = node.command.run(
+        "run", "--mpi-io", "--summary", "--map", f"{tmp_path / 'mapped'}={server.uri}", "--",
+        *(MPIEXEC, "-n", 2, BUILD / "mpiio_random_calls", tmp_path / "mapped" / "a %?file", SEED, CALLS, "remote"),
+    )  # fmt: skip
+    plain = mpi(2, BUILD / "mpiio_random_calls", tmp_path / "plain", SEED, CALLS, "remote")
+    assert done.stdout == plain.stdout, f"seed {SEED}"
+    assert transfers(done) > 0
+    assert server.uri.partition(":")[0] + ":" in done.stderr
+    assert (server.folder / "a %?file").read_bytes() == (tmp_path / "plain").read_bytes()
