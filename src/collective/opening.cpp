@@ -233,7 +233,10 @@ void File::Impl::take(const Granted& granted) {
 int File::Impl::prepare_here() {
   try {
     if (storage_ == nullptr) storage_ = storage::make_router();
-    file_.emplace(*storage_, counts_, settings_.write_out);
+    // A thread of ours may use it (Orders), and one of the program's that did not open it.
+    int threads = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&threads);
+    file_.emplace(*storage_, counts_, settings_.write_out, threads >= MPI_THREAD_SERIALIZED);
   } catch (const std::system_error& error) {
     return errno_of(error);
   }

@@ -47,9 +47,12 @@ class Batch {
 // Results are 0 or an errno.
 class StorageFile {
  public:
-  // `storage` must outlive it. Adds to `counts`. write_out: Options::write_out.
-  StorageFile(storage::Storage& storage, Counts& counts, bool write_out)
-      : counts_(counts), write_out_(write_out), calls_(storage, {.depth = 2 * depth}) {}
+  // `storage` must outlive it. Adds to `counts`. write_out: Options::write_out. changes_threads:
+  // whether several threads use it, one after another.
+  StorageFile(storage::Storage& storage, Counts& counts, bool write_out, bool changes_threads)
+      : counts_(counts),
+        write_out_(write_out),
+        calls_(storage, {.depth = 2 * depth, .changes_threads = changes_threads}) {}
 
   // With a layout the file must not exist (O_CREAT | O_EXCL); `layout` becomes the granted one.
   int open(const std::string& path, int flags, unsigned mode, storage::Layout* layout = nullptr);

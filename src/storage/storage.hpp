@@ -184,6 +184,8 @@ struct QueueOptions {
   // No one else waits for the threads that use this queue, so flush() may execute operations there
   // and block. Such a queue may pass from thread to thread, one at a time.
   bool may_block = false;
+  // The queue passes from thread to thread, one at a time, without blocking them.
+  bool changes_threads = false;
 };
 
 // Counters of one queue; written by the queue's thread, read by anyone.

@@ -15,7 +15,7 @@ TEST(Batch, LeavesNothingInFlightThatItsMemoryDoesNotOutlive) {
   test::FailingStorage storage{test::Random()};
   storage.faults.delays = 2;
   Counts counts;
-  StorageFile file(storage, counts, false);
+  StorageFile file(storage, counts, false, false);
   ASSERT_EQ(file.open("file", O_CREAT | O_RDWR, 0600), 0);
   constexpr std::size_t piece = 1000;
   const std::string all = test::pattern(8 * piece, 1);

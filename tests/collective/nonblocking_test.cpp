@@ -2,6 +2,8 @@
 #include <chrono>
 #include <thread>
 
+#include <unistd.h>
+
 #include "collective/world.hpp"
 #include "support/failing_storage.hpp"
 
@@ -57,6 +59,32 @@ TEST_P(Nonblocking, SeveralAreUnderWayAndCarriedOutInOrder) {
     EXPECT_TRUE(transfer.test());
     EXPECT_EQ(transfer.wait(), piece_bytes);
     EXPECT_EQ(transfer.wait(), piece_bytes) << "again";
+  }
+  file.close();
+}
+
+// Many requests at once, which go through a ring of the kernel's; the thread that waits for them is
+// not the one that opened the file. What is then written by this one is the ring's, too.
+TEST_P(Nonblocking, WhatIsNotInThePageCacheIsReadByWhoeverCarriesItOut) {
+  constexpr std::int64_t bytes = 4 << 20;
+  Options settings = options();
+  settings.write_method = settings.read_method = Method::independent;
+  File file(MPI_COMM_WORLD, directory_ / "file", O_CREAT | O_RDWR, settings);
+  file.set_view(rank() * 4096, TypeMap::strided(1, 4096, 4 * 4096 * ranks()));
+  for (int round = 0; round < 3; ++round) {
+    const std::string mine = pattern(bytes, static_cast<std::uint64_t>(100 * round + rank()));
+    EXPECT_EQ(file.write_at_all(0, bytes_of(mine)), bytes);
+    file.sync();
+    if (rank() == 0) {
+      const int fd = open((directory_ / "file").c_str(), O_RDONLY | O_CLOEXEC);
+      posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+      close(fd);
+    }
+    barrier();
+    std::string got(bytes, '?');
+    Transfer read = file.iread_at_all(0, bytes_of(got));
+    EXPECT_EQ(read.wait(), bytes);
+    EXPECT_TRUE(same_bytes(got, mine));
   }
   file.close();
 }

@@ -38,13 +38,16 @@ bool names_operation(std::uint64_t tag) {
   return tag > tag_write_out;
 }
 
-int set_up(io_uring& ring, unsigned depth) {
-  // The fastest set of flags that this kernel knows: the first is Linux 6.1, the last 5.1.
+// With `changes_threads`, other threads than this one may use the ring later.
+int set_up(io_uring& ring, unsigned depth, bool changes_threads) {
+  // The fastest set of flags that this kernel knows: the first is Linux 6.1, the last 5.1. Only the
+  // last lets completions be found by another thread than the one that began the operation.
   constexpr std::array<unsigned, 3> attempts = {
       IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
       IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0};
   int error = -ENOSYS;
   for (const unsigned flags : attempts) {
+    if (changes_threads && flags != 0) continue;
     io_uring_params params{};
     params.flags = flags | IORING_SETUP_CQSIZE;
     params.cq_entries = depth * 2;
@@ -117,10 +120,12 @@ class UringQueue final : public PosixQueue {
 
 UringQueue::UringQueue(PosixShared& shared, const QueueOptions& options)
     : PosixQueue(shared, options) {
-  if (const int error = set_up(ring_, options.depth); error != 0) {
+  const bool moves = options.changes_threads;
+  if (const int error = set_up(ring_, options.depth, moves); error != 0) {
     throw std::system_error(-error, std::system_category(), "io_uring_setup");
   }
-  io_uring_register_ring_fd(&ring_);  // saves a descriptor look-up per call; refusal is harmless
+  // Saves this thread a descriptor look-up per call; refusal is harmless.
+  if (!moves) io_uring_register_ring_fd(&ring_);
   if (const int error = io_uring_register_files_sparse(&ring_, registered_files); error == 0) {
     files_registered_ = true;
     files_.resize(registered_files);
@@ -398,7 +403,7 @@ AfterRing after_ring(Operation& operation, int result) {
 
 int uring_refused() {
   io_uring ring;
-  const int error = set_up(ring, 4);
+  const int error = set_up(ring, 4, false);
   if (error == 0) io_uring_queue_exit(&ring);
   return error;
 }

@@ -8,8 +8,8 @@
 
 namespace ferry::storage {
 
-// Call it, and use the queue, on the same thread (IORING_SETUP_SINGLE_ISSUER). Throws
-// std::system_error if the kernel refuses io_uring.
+// Call it, and use the queue, on the same thread (IORING_SETUP_SINGLE_ISSUER), unless
+// QueueOptions::changes_threads is set. Throws std::system_error if the kernel refuses io_uring.
 std::unique_ptr<Queue> make_uring_queue(PosixShared& shared, const QueueOptions& options);
 
 // The consequence of the ring's answer to a transfer.
