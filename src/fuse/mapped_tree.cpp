@@ -38,23 +38,6 @@ void set_time(std::uint64_t& seconds, std::uint32_t& nanoseconds, std::int64_t n
   nanoseconds = static_cast<std::uint32_t>(time.tv_nsec);
 }
 
-// What would end or begin another part in a URI.
-std::string escaped(const std::string& path) {
-  std::string text;
-  for (const char letter : path) {
-    if (letter == '%') {
-      text += "%25";
-    } else if (letter == '?') {
-      text += "%3F";
-    } else if (letter == '#') {
-      text += "%23";
-    } else {
-      text += letter;
-    }
-  }
-  return text;
-}
-
 // A file with other names may change by those.
 std::uint64_t attributes_trusted_s(const Status& status) {
   return S_ISREG(status.mode) && status.links > 1 ? 0 : trusted_s;
@@ -174,7 +157,7 @@ std::string MappedTree::placed(const std::string& path) const {
   const bool has_slash = !before_.empty() && before_.back() == '/';
   std::string place = before_;
   if (has_slash && !path.empty()) place.pop_back();
-  return place + (is_uri_ ? escaped(path) : path) + behind_;
+  return place + (is_uri_ ? storage::escaped(path) : path) + behind_;
 }
 
 std::optional<std::string> MappedTree::place(std::uint64_t node) const {

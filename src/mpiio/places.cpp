@@ -20,21 +20,6 @@ std::string without_driver(const std::string& path) {
   return path;
 }
 
-// As a URI's path.
-std::string encoded(const std::string& path) {
-  std::string text;
-  for (const char byte : path) {
-    if (byte == '%') {
-      text += "%25";
-    } else if (byte == '?') {
-      text += "%3F";
-    } else {
-      text += byte;
-    }
-  }
-  return text;
-}
-
 std::string absolute(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::absolute(path, ignored).lexically_normal().string();
@@ -42,11 +27,12 @@ std::string absolute(const std::string& path) {
 
 }  // namespace
 
-NamedFile place_of(const std::string& path, const std::string& map) {
+NamedFile place_of(const std::string& path) {
   if (storage::scheme_of(path) != storage::Scheme::posix) return {path, true};
   const std::string plain = without_driver(path);
   const std::string whole = absolute(plain);
-  std::istringstream lines(map);
+  const char* map = std::getenv("FERRY_MPIIO_MAP");
+  std::istringstream lines(map != nullptr ? map : "");
   for (std::string line; std::getline(lines, line);) {
     const std::size_t equals = line.find('=');
     if (equals == std::string::npos) continue;
@@ -55,14 +41,9 @@ NamedFile place_of(const std::string& path, const std::string& map) {
     std::string uri = line.substr(equals + 1);
     std::size_t end = storage::path_end(uri);
     if (end > 0 && uri[end - 1] == '/') uri.erase(--end, 1);
-    return {uri.insert(end, "/" + encoded(whole.substr(folder.size()))), true};
+    return {uri.insert(end, "/" + storage::escaped(whole.substr(folder.size()))), true};
   }
   return {plain, false};
-}
-
-NamedFile place_of(const std::string& path) {
-  const char* map = std::getenv("FERRY_MPIIO_MAP");
-  return place_of(path, map != nullptr ? map : "");
 }
 
 }  // namespace ferry::mpiio

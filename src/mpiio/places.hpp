@@ -14,7 +14,4 @@ struct NamedFile {
 // FOLDER=URI), or any other.
 NamedFile place_of(const std::string& path);
 
-// The same with that map.
-NamedFile place_of(const std::string& path, const std::string& map);
-
 }  // namespace ferry::mpiio

@@ -93,6 +93,22 @@ const char* name_of(Scheme scheme) {
   return names.at(static_cast<std::size_t>(scheme));
 }
 
+std::string escaped(std::string_view path) {
+  std::string text;
+  for (const char letter : path) {
+    if (letter == '%') {
+      text += "%25";
+    } else if (letter == '?') {
+      text += "%3F";
+    } else if (letter == '#') {
+      text += "%23";
+    } else {
+      text += letter;
+    }
+  }
+  return text;
+}
+
 std::size_t path_end(std::string_view path) {
   return scheme_of(path) == Scheme::posix ? path.size() : std::min(path.find('?'), path.size());
 }

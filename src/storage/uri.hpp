@@ -44,6 +44,9 @@ struct Uri {
   void allow_only(std::string_view known) const;
 };
 
+// A path as it stands in a URI: without what would end it or begin another part.
+std::string escaped(std::string_view path);
+
 // Throws std::invalid_argument with a line that says what is wrong.
 Uri parse_uri(std::string_view text);
 
