@@ -207,61 +207,41 @@ int file_preallocate(MPI_File handle, MPI_Offset bytes) {
 // ---- transfers: what to do follows from a function's parameters
 // -------------------------------------
 
-// Data that the function may not change is written.
-template <class Byte>
-constexpr Direction direction_of(Byte* /*buffer*/) {
-  return std::is_const_v<Byte> ? Direction::write : Direction::read;
-}
-template <class Byte>
-constexpr Direction direction_of(MPI_Offset /*offset*/, Byte* buffer) {
-  return direction_of(buffer);
-}
-template <class First, class Second, class... Rest>
-constexpr Direction direction_of(First first, Second second, Rest... /*rest*/) {
-  if constexpr (std::is_pointer_v<First> && std::is_void_v<std::remove_pointer_t<First>>) {
-    return direction_of(first);
-  } else {
-    return direction_of(first, second);
-  }
-}
-
-template <class Byte>
-Arguments arguments(Byte* buffer, MPI_Count count, MPI_Datatype type) {
-  return {const_cast<void*>(static_cast<const void*>(buffer)), count, type};
+Arguments arguments(const void* buffer, MPI_Count count, MPI_Datatype type) {
+  return {const_cast<void*>(buffer), count, type};
 }
 
 // Collective ones: at the position or an offset, and the two halves of split ones.
-template <class Byte>
-void all(OpenedFile& file, Byte* buffer, MPI_Count count, MPI_Datatype type, MPI_Status* status) {
-  file.transfer_next(direction_of(buffer), arguments(buffer, count, type), status);
+void all(OpenedFile& file, Direction direction, const void* buffer, MPI_Count count,
+         MPI_Datatype type, MPI_Status* status) {
+  file.transfer_next(direction, arguments(buffer, count, type), status);
 }
-template <class Byte>
-void all(OpenedFile& file, MPI_Offset offset, Byte* buffer, MPI_Count count, MPI_Datatype type,
-         MPI_Status* status) {
-  file.transfer_at(direction_of(buffer), offset, arguments(buffer, count, type), status);
+void all(OpenedFile& file, Direction direction, MPI_Offset offset, const void* buffer,
+         MPI_Count count, MPI_Datatype type, MPI_Status* status) {
+  file.transfer_at(direction, offset, arguments(buffer, count, type), status);
 }
-template <class Byte>
-void all(OpenedFile& file, Byte* buffer, MPI_Count count, MPI_Datatype type) {
-  file.begin_next(direction_of(buffer), arguments(buffer, count, type));
+void all(OpenedFile& file, Direction direction, const void* buffer, MPI_Count count,
+         MPI_Datatype type) {
+  file.begin_next(direction, arguments(buffer, count, type));
 }
-template <class Byte>
-void all(OpenedFile& file, MPI_Offset offset, Byte* buffer, MPI_Count count, MPI_Datatype type) {
-  file.begin_at(direction_of(buffer), offset, arguments(buffer, count, type));
+void all(OpenedFile& file, Direction direction, MPI_Offset offset, const void* buffer,
+         MPI_Count count, MPI_Datatype type) {
+  file.begin_at(direction, offset, arguments(buffer, count, type));
 }
-template <class Byte>
-void all(OpenedFile& file, Byte* /*buffer*/, MPI_Status* status) {
+void all(OpenedFile& file, Direction /*direction*/, const void* /*buffer*/, MPI_Status* status) {
   file.end(status);
 }
 
 // Those of one rank: at the position or an offset, blocking or not.
-template <class Byte, class Result>
-void one(OpenedFile& file, Byte* buffer, MPI_Count count, MPI_Datatype type, Result* result) {
-  file.transfer_next_here(direction_of(buffer), arguments(buffer, count, type), result);
+template <class Result>
+void one(OpenedFile& file, Direction direction, const void* buffer, MPI_Count count,
+         MPI_Datatype type, Result* result) {
+  file.transfer_next_here(direction, arguments(buffer, count, type), result);
 }
-template <class Byte, class Result>
-void one(OpenedFile& file, MPI_Offset offset, Byte* buffer, MPI_Count count, MPI_Datatype type,
-         Result* result) {
-  file.transfer_at_here(direction_of(buffer), offset, arguments(buffer, count, type), result);
+template <class Result>
+void one(OpenedFile& file, Direction direction, MPI_Offset offset, const void* buffer,
+         MPI_Count count, MPI_Datatype type, Result* result) {
+  file.transfer_at_here(direction, offset, arguments(buffer, count, type), result);
 }
 
 enum class Kind { collective, single, theirs };
@@ -273,30 +253,33 @@ struct StandIn;
 template <Kind kind, class... Rest, int (*MpiFunctions::*Member)(MPI_File, Rest...)>
 struct StandIn<kind, Member> {
   static constexpr bool ends_split = kind == Kind::collective && sizeof...(Rest) == 2;
+  // Data that the function may not change is written.
+  static constexpr Direction direction =
+      (std::is_same_v<Rest, const void*> || ...) ? Direction::write : Direction::read;
 
   static int call(MPI_File handle, Rest... rest) {
+    const auto theirs = [&] { return (library().*Member)(handle, rest...); };
     const auto file = find(handle);
-    if (const std::string why = file ? why_theirs(*file, rest...) : "not Ferry's"; !why.empty()) {
-      if (is_alone(file)) return guarded(handle, [&] { file->refuse(why); });
-      if (file != nullptr && kind == Kind::collective && !ends_split) file->count_left(why);
-      return (library().*Member)(handle, rest...);
+    if (file == nullptr || (kind != Kind::collective && !file->is_alone())) return theirs();
+    if (const std::string why = why_theirs(*file); !why.empty()) {
+      if (file->is_alone()) return guarded(handle, [&] { file->refuse(why); });
+      if (!ends_split) file->count_left(why);
+      return theirs();
     }
     return guarded(handle, [&] {
-      if constexpr (kind == Kind::collective) all(*file, rest...);
-      if constexpr (kind == Kind::single) one(*file, rest...);
+      if constexpr (kind == Kind::collective) all(*file, direction, rest...);
+      if constexpr (kind == Kind::single) one(*file, direction, rest...);
     });
   }
 
   // Empty: Ferry carries it out.
-  static std::string why_theirs(const OpenedFile& file, Rest... rest) {
+  static std::string why_theirs(const OpenedFile& file) {
     if constexpr (kind == Kind::theirs) {
       return "this function of MPI-IO";
     } else if constexpr (ends_split) {
       return file.is_split() ? "" : "the end of a transfer that was not begun";
-    } else if (kind == Kind::single && !file.is_alone()) {
-      return "the transfers of single ranks";
     } else {
-      return file.why_left(direction_of(rest...));
+      return file.why_left(direction);
     }
   }
 };
