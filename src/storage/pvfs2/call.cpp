@@ -79,8 +79,8 @@ std::int64_t Pvfs2Call::execute_on_file(std::vector<char>& memory) {
   std::int64_t result = -EINVAL;
   switch (kind_) {
     case Kind::close:
-      // A call stuck in the library still has it, and its write may not arrive.
-      return handle_.use_count() > 1 && writable_ ? -EIO : 0;
+      // A change stuck in the library may not arrive.
+      return handle_.use_count() > 1 && changes_->error() != 0 ? -EIO : 0;
     case Kind::read:
       return read(memory);
     case Kind::write:

@@ -210,18 +210,22 @@ TEST_F(Pvfs2Mock, CallsThatHangEndInTime) {
 }
 
 TEST_F(Pvfs2Mock, TransfersUnderWayAreCancelled) {
-  test::write_file(path("f"), std::string(1000, 'a'));
-  File* file = driver->must_open(table.uri_of(path("f")), O_RDWR);
-  faults.hang("PVFS_sys_io");
-  test::DrivenTransfer read(Kind::read, file, memory.data(), 10);
-  driver->start(read);
-  ASSERT_TRUE(test::eventually([&] { return faults.inside() == 1; }, std::chrono::seconds(10)));
-  driver->queue().cancel(read);
-  EXPECT_EQ(&driver->next(), &read);
-  EXPECT_EQ(read.result, -ECANCELED);
-  // The library still has the file, and its write may not arrive.
-  EXPECT_EQ(driver->close(file), -EIO);
-  EXPECT_EQ(memory, std::string(100, 'x'));
+  for (const Kind kind : {Kind::read, Kind::write}) {
+    test::write_file(path("f"), std::string(1000, 'a'));
+    File* file = driver->must_open(table.uri_of(path("f")), O_RDWR);
+    faults.hang("PVFS_sys_io");
+    test::DrivenTransfer transfer(kind, file, memory.data(), 10);
+    driver->start(transfer);
+    ASSERT_TRUE(test::eventually([&] { return faults.inside() == 1; }, std::chrono::seconds(10)));
+    driver->queue().cancel(transfer);
+    EXPECT_EQ(&driver->next(), &transfer);
+    EXPECT_EQ(transfer.result, -ECANCELED);
+    // A write that the library still has may not arrive.
+    EXPECT_EQ(driver->close(file), kind == Kind::write ? -EIO : 0);
+    EXPECT_EQ(memory, std::string(100, 'x'));
+    faults.hang("");
+    ASSERT_TRUE(test::eventually([&] { return faults.inside() == 0; }, std::chrono::seconds(10)));
+  }
 }
 
 TEST_F(Pvfs2Mock, AServerThatHangsIsDescribedInTime) {
