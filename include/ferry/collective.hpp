@@ -157,8 +157,9 @@ struct Order;
 
 // A nonblocking collective transfer, started by the i..._all calls of File. Keep its memory valid
 // and untouched until wait() returns or test() returns true, or, if you drop the Transfer, until
-// the next blocking collective call of the file, such as close(). Use it on the thread that opened
-// the file.
+// the next blocking collective call of the file, such as close(). If a thread makes progress
+// (Options::progress_thread), wait for it and test it on any thread; otherwise on the one that
+// opened the file.
 class Transfer {
  public:
   Transfer() = default;  // an empty transfer, done
@@ -168,6 +169,9 @@ class Transfer {
   // Whether it is done, so that wait() does not block. Does not wait if a thread makes progress
   // (Options::progress_thread), else executes the transfer like wait().
   bool test();
+  // Has `call` called when it is done: now, or by the thread that completes it. Once for each
+  // transfer; `call` may not use the file, and must not throw.
+  void when_done(std::function<void()> call);
 
  private:
   friend class File;
@@ -245,8 +249,8 @@ class File {
   // the others do not wait for it. Throws on every rank: EINVAL, with the rank and `why` in the
   // text.
   void refuse(Call call, const std::string& why);
-  // The same instead of a nonblocking call; the other ranks' Transfer throws the error.
-  void irefuse(Call call, const std::string& why);
+  // The same instead of a nonblocking call: the Transfer of each rank throws the error.
+  Transfer irefuse(Call call, const std::string& why);
 
   // The hints in force. The caller frees it with MPI_Info_free.
   MPI_Info hints() const;

@@ -110,8 +110,8 @@ void File::refuse(Call call, const std::string& why) {
   impl_->refuse(call, why);
 }
 
-void File::irefuse(Call call, const std::string& why) {
-  impl_->irefuse(call, why);
+Transfer File::irefuse(Call call, const std::string& why) {
+  return {impl_->orders(), impl_->irefuse(call, why)};
 }
 
 MPI_Info File::hints() const {

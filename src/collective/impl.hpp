@@ -64,7 +64,7 @@ class File::Impl {
   void close();
   Statistics statistics();
   void refuse(Call call, const std::string& why);
-  void irefuse(Call call, const std::string& why);
+  std::shared_ptr<Order> irefuse(Call call, const std::string& why);
 
   const Settings& settings() const { return settings_; }
   const std::vector<std::string>& warnings() const { return warnings_; }

@@ -57,13 +57,14 @@ void File::Impl::refuse(Call call, const std::string& why) {
   meet(call, [&] { begin(call, name_of(call), {}, EINVAL, why); });
 }
 
-void File::Impl::irefuse(Call call, const std::string& why) {
+std::shared_ptr<Order> File::Impl::irefuse(Call call, const std::string& why) {
   require_open();
-  const auto order = orders_->start([this, call, why]() -> std::int64_t {
+  auto order = orders_->start([this, call, why]() -> std::int64_t {
     on_all(call, [&] { begin(call, name_of(call), {}, EINVAL, why); });
     return 0;
   });
   order->told = true;  // by the caller
+  return order;
 }
 
 }  // namespace ferry::collective

@@ -47,6 +47,10 @@ void Orders::run_next(std::unique_lock<std::mutex>& lock) {
   order->done = true;
   if (error) failed_.push_back(order);
   queue_.pop_front();
+  if (!order->then) return;
+  lock.unlock();
+  order->then();  // it is done, so nobody else has this any more
+  lock.lock();
 }
 
 void Orders::serve() {
@@ -80,6 +84,17 @@ void Orders::finish(const Order& order) {
   finish_until([&] { return order.done; });
 }
 
+void Orders::when_done(Order& order, std::function<void()> call) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!order.done) {
+      order.then = std::move(call);
+      return;
+    }
+  }
+  call();
+}
+
 void Orders::finish_all() {
   finish_until([&] { return queue_.empty(); });
 }
@@ -111,6 +126,14 @@ std::int64_t Transfer::wait() {
 
 bool Transfer::test() {
   return !order_ || orders_->test(*order_);
+}
+
+void Transfer::when_done(std::function<void()> call) {
+  if (order_) {
+    orders_->when_done(*order_, std::move(call));
+  } else {
+    call();
+  }
 }
 
 }  // namespace ferry::collective

@@ -23,7 +23,8 @@ struct Order {
   std::int64_t result = 0;
   std::exception_ptr error;
   bool done = false;
-  bool told = false;  // the error was reported
+  bool told = false;           // the error was reported
+  std::function<void()> then;  // to be called when it is done
 };
 
 class Orders {
@@ -33,11 +34,13 @@ class Orders {
   Orders(const Orders&) = delete;
   Orders& operator=(const Orders&) = delete;
 
-  // Use this and the following on the thread that opened the file.
+  // To be called on the thread that opened the file, as must be the following without a thread of
+  // ours.
   std::shared_ptr<Order> start(std::function<std::int64_t()> work);
   // Whether it is done. Without a thread of ours, completes it.
   bool test(const Order& order);
   void finish(const Order& order);
+  void when_done(Order& order, std::function<void()> call);
   // Completes all that were started.
   void finish_all();
   // The errno of a failed order that was never waited for, or 0. All must be done.

@@ -1,4 +1,5 @@
 // Nonblocking collective transfers, with and without a progress thread.
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -60,6 +61,42 @@ TEST_P(Nonblocking, SeveralAreUnderWayAndCarriedOutInOrder) {
     EXPECT_EQ(transfer.wait(), piece_bytes);
     EXPECT_EQ(transfer.wait(), piece_bytes) << "again";
   }
+  file.close();
+}
+
+TEST_P(Nonblocking, WhoeverWantsToKnowIsToldOnceThatItIsDone) {
+  const std::string data = piece(1);
+  std::atomic<int> told = 0;
+  const auto tell = [&] { ++told; };
+  {
+    File file(MPI_COMM_WORLD, directory_ / "file", O_CREAT | O_RDWR, options());
+    Transfer before = file.iwrite_at_all(place(0), bytes_of(data));
+    before.when_done(tell);
+    if (!GetParam()) {
+      EXPECT_EQ(told, 0) << "nobody has carried it out yet";
+    }
+    EXPECT_EQ(before.wait(), piece_bytes);
+    Transfer after = file.iwrite_at_all(place(1), bytes_of(data));
+    EXPECT_EQ(after.wait(), piece_bytes);
+    after.when_done(tell);
+    Transfer().when_done(tell);
+    std::string got(1, '?');
+    Transfer failing = file.iread_at_all(-1, bytes_of(got));
+    failing.when_done(tell);
+    EXPECT_THROW(failing.wait(), Error);
+    file.close();
+  }
+  // A thread of the file's may tell it after wait() has returned, but not after the file's end.
+  EXPECT_EQ(told, 4);
+}
+
+TEST_P(Nonblocking, ARankThatCannotTakePartIsToldLikeTheOthers) {
+  File file(MPI_COMM_WORLD, directory_ / "file", O_CREAT | O_RDWR, options());
+  const std::string data = piece(1);
+  Transfer transfer = rank() == 0 ? file.irefuse(Call::write_all, "no buffer")
+                                  : file.iwrite_at_all(place(0), bytes_of(data));
+  barrier();  // it has not waited for the others
+  EXPECT_THROW(transfer.wait(), Error);
   file.close();
 }
 

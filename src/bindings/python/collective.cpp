@@ -121,7 +121,13 @@ std::string text_of(const nb::python_error& error) {
 enum class Waits : std::uint8_t { yes, no };
 
 void refuse(File& file, Call call, Waits waits, const std::string& why) {
-  refuse_with([&] { waits == Waits::yes ? file.refuse(call, why) : file.irefuse(call, why); });
+  refuse_with([&] {
+    if (waits == Waits::yes) {
+      file.refuse(call, why);
+    } else {
+      file.irefuse(call, why);
+    }
+  });
 }
 
 // The arguments of a collective call, converted by `prepare`. If that fails on this rank only, the
