@@ -49,8 +49,7 @@ bool is_alone(const std::shared_ptr<OpenedFile>& file) {
   return file != nullptr && file->is_alone();
 }
 
-// ---- one line for each file
-// ------------------------------------------------------------------------
+// ---- one line for each file --------------------------------------------------------------------
 
 // Where the user wants it; null: nowhere.
 const char* summary_place() {
@@ -71,8 +70,7 @@ void summarise(const std::string& text) {
   if (!on_stderr) ::close(file);
 }
 
-// ---- functions of their own
-// ------------------------------------------------------------------------
+// ---- functions of their own --------------------------------------------------------------------
 
 // Files that the MPI library has, too. If Ferry cannot have it, the library has it all the same.
 void open_beside(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info,
@@ -148,9 +146,6 @@ int file_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype,
 
 int file_set_atomicity(MPI_File handle, int atomic) {
   const auto file = find(handle);
-  if (is_alone(file) && atomic != 0) {
-    return guarded(handle, [&] { file->refuse("atomic mode"); });
-  }
   const int result = library().file_set_atomicity(handle, atomic);
   if (file != nullptr && result == MPI_SUCCESS) file->set_atomicity(atomic != 0);
   return result;
@@ -170,6 +165,19 @@ int file_seek(MPI_File handle, MPI_Offset offset, int whence) {
   MPI_Offset end = 0;
   const int result = guarded(handle, [&] { end = file->end_of_file(); });
   return result != MPI_SUCCESS ? result : library().file_seek(handle, end + offset, MPI_SEEK_SET);
+}
+
+int file_seek_shared(MPI_File handle, MPI_Offset offset, int whence) {
+  const auto file = find(handle);
+  if (!is_alone(file)) return library().file_seek_shared(handle, offset, whence);
+  return guarded(handle, [&] { file->seek_shared(offset, whence); });
+}
+
+int file_get_position_shared(MPI_File handle, MPI_Offset* offset) {
+  const auto file = find(handle);
+  if (!is_alone(file)) return library().file_get_position_shared(handle, offset);
+  *offset = file->shared_position();
+  return MPI_SUCCESS;
 }
 
 int file_get_info(MPI_File handle, MPI_Info* info) {
@@ -204,8 +212,7 @@ int file_preallocate(MPI_File handle, MPI_Offset bytes) {
   return guarded(handle, [&] { file->grow(bytes); });
 }
 
-// ---- transfers: what to do follows from a function's parameters
-// -------------------------------------
+// ---- transfers: what to do follows from a function's parameters --------------------------------
 
 Arguments arguments(const void* buffer, MPI_Count count, MPI_Datatype type) {
   return {const_cast<void*>(buffer), count, type};
@@ -232,19 +239,48 @@ void all(OpenedFile& file, Direction /*direction*/, const void* /*buffer*/, MPI_
   file.end(status);
 }
 
-// Those of one rank: at the position or an offset, blocking or not.
+// In the order of the ranks, also the two halves.
+void ordered(OpenedFile& file, Direction direction, const void* buffer, MPI_Count count,
+             MPI_Datatype type, MPI_Status* status) {
+  file.transfer_in_order(direction, arguments(buffer, count, type), status);
+}
+void ordered(OpenedFile& file, Direction direction, const void* buffer, MPI_Count count,
+             MPI_Datatype type) {
+  file.begin_in_order(direction, arguments(buffer, count, type));
+}
+void ordered(OpenedFile& file, Direction /*direction*/, const void* /*buffer*/,
+             MPI_Status* status) {
+  file.end(status);
+}
+
+// Nonblocking collective ones: at the position or an offset.
+void started(OpenedFile& file, Direction direction, const void* buffer, MPI_Count count,
+             MPI_Datatype type, MPI_Request* request) {
+  file.start_next(direction, arguments(buffer, count, type), request);
+}
+void started(OpenedFile& file, Direction direction, MPI_Offset offset, const void* buffer,
+             MPI_Count count, MPI_Datatype type, MPI_Request* request) {
+  file.start_at(direction, offset, arguments(buffer, count, type), request);
+}
+
+// Those of one rank, blocking or not: at the position or an offset, and at the shared pointer.
 template <class Result>
-void one(OpenedFile& file, Direction direction, const void* buffer, MPI_Count count,
-         MPI_Datatype type, Result* result) {
+void single(OpenedFile& file, Direction direction, const void* buffer, MPI_Count count,
+            MPI_Datatype type, Result* result) {
   file.transfer_next_here(direction, arguments(buffer, count, type), result);
 }
 template <class Result>
-void one(OpenedFile& file, Direction direction, MPI_Offset offset, const void* buffer,
-         MPI_Count count, MPI_Datatype type, Result* result) {
+void single(OpenedFile& file, Direction direction, MPI_Offset offset, const void* buffer,
+            MPI_Count count, MPI_Datatype type, Result* result) {
   file.transfer_at_here(direction, offset, arguments(buffer, count, type), result);
 }
+template <class Result>
+void shared(OpenedFile& file, Direction direction, const void* buffer, MPI_Count count,
+            MPI_Datatype type, Result* result) {
+  file.transfer_shared(direction, arguments(buffer, count, type), result);
+}
 
-enum class Kind { collective, single, theirs };
+enum class Kind { collective, started, ordered, single, shared };
 
 // A function of these kinds, in the place of the library's function `Member`.
 template <Kind kind, auto Member>
@@ -252,7 +288,8 @@ struct StandIn;
 
 template <Kind kind, class... Rest, int (*MpiFunctions::*Member)(MPI_File, Rest...)>
 struct StandIn<kind, Member> {
-  static constexpr bool ends_split = kind == Kind::collective && sizeof...(Rest) == 2;
+  static constexpr bool ends_split =
+      (kind == Kind::collective || kind == Kind::ordered) && sizeof...(Rest) == 2;
   // Data that the function may not change is written.
   static constexpr Direction direction =
       (std::is_same_v<Rest, const void*> || ...) ? Direction::write : Direction::read;
@@ -268,15 +305,16 @@ struct StandIn<kind, Member> {
     }
     return guarded(handle, [&] {
       if constexpr (kind == Kind::collective) all(*file, direction, rest...);
-      if constexpr (kind == Kind::single) one(*file, direction, rest...);
+      if constexpr (kind == Kind::started) started(*file, direction, rest...);
+      if constexpr (kind == Kind::ordered) ordered(*file, direction, rest...);
+      if constexpr (kind == Kind::single) single(*file, direction, rest...);
+      if constexpr (kind == Kind::shared) shared(*file, direction, rest...);
     });
   }
 
   // Empty: Ferry carries it out.
   static std::string why_theirs(const OpenedFile& file) {
-    if constexpr (kind == Kind::theirs) {
-      return "this function of MPI-IO";
-    } else if constexpr (ends_split) {
+    if constexpr (ends_split) {
       return file.is_split() ? "" : "the end of a transfer that was not begun";
     } else {
       return file.why_left(direction);
@@ -299,8 +337,10 @@ extern "C" __attribute__((visibility("default"))) void ferry_mpiio_take(void** f
   using namespace ferry::mpiio;
 #define FERRY_MPIIO_OWN(name) &file_##name
 #define FERRY_MPIIO_COLLECTIVE(name) &StandIn<Kind::collective, &MpiFunctions::file_##name>::call
+#define FERRY_MPIIO_STARTED(name) &StandIn<Kind::started, &MpiFunctions::file_##name>::call
+#define FERRY_MPIIO_ORDERED(name) &StandIn<Kind::ordered, &MpiFunctions::file_##name>::call
 #define FERRY_MPIIO_SINGLE(name) &StandIn<Kind::single, &MpiFunctions::file_##name>::call
-#define FERRY_MPIIO_THEIRS(name) &StandIn<Kind::theirs, &MpiFunctions::file_##name>::call
+#define FERRY_MPIIO_SHARED(name) &StandIn<Kind::shared, &MpiFunctions::file_##name>::call
 #define FERRY_MPIIO_TAKE(name, kind)                                                   \
   stand_in(library().file_##name, functions[static_cast<int>(CallIndex::file_##name)], \
            FERRY_MPIIO_##kind(name));

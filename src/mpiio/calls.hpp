@@ -3,8 +3,13 @@
 //
 //   OWN         has a function of its own in calls.cpp
 //   COLLECTIVE  a collective transfer: Ferry carries it out
-//   SINGLE      a transfer of one rank: Ferry carries it out for files that it has alone
-//   THEIRS      the MPI library carries it out, and it is an error for files that Ferry has alone
+//
+// Transfers that Ferry carries out for files that it has alone:
+//
+//   STARTED     a nonblocking collective one
+//   ORDERED     a collective one at the shared file pointer
+//   SINGLE      one rank's
+//   SHARED      one rank's at the shared file pointer
 #pragma once
 
 #define FERRY_MPIIO_CALLS(CALL)        \
@@ -40,22 +45,22 @@
   CALL(iwrite, SINGLE)                 \
   CALL(iread_at, SINGLE)               \
   CALL(iwrite_at, SINGLE)              \
-  CALL(iread_all, THEIRS)              \
-  CALL(iwrite_all, THEIRS)             \
-  CALL(iread_at_all, THEIRS)           \
-  CALL(iwrite_at_all, THEIRS)          \
-  CALL(read_shared, THEIRS)            \
-  CALL(write_shared, THEIRS)           \
-  CALL(iread_shared, THEIRS)           \
-  CALL(iwrite_shared, THEIRS)          \
-  CALL(seek_shared, THEIRS)            \
-  CALL(get_position_shared, THEIRS)    \
-  CALL(read_ordered, THEIRS)           \
-  CALL(write_ordered, THEIRS)          \
-  CALL(read_ordered_begin, THEIRS)     \
-  CALL(read_ordered_end, THEIRS)       \
-  CALL(write_ordered_begin, THEIRS)    \
-  CALL(write_ordered_end, THEIRS)      \
+  CALL(iread_all, STARTED)             \
+  CALL(iwrite_all, STARTED)            \
+  CALL(iread_at_all, STARTED)          \
+  CALL(iwrite_at_all, STARTED)         \
+  CALL(read_shared, SHARED)            \
+  CALL(write_shared, SHARED)           \
+  CALL(iread_shared, SHARED)           \
+  CALL(iwrite_shared, SHARED)          \
+  CALL(seek_shared, OWN)               \
+  CALL(get_position_shared, OWN)       \
+  CALL(read_ordered, ORDERED)          \
+  CALL(write_ordered, ORDERED)         \
+  CALL(read_ordered_begin, ORDERED)    \
+  CALL(read_ordered_end, ORDERED)      \
+  CALL(write_ordered_begin, ORDERED)   \
+  CALL(write_ordered_end, ORDERED)     \
   FERRY_MPIIO_LARGE_CALLS(CALL)
 
 // Those with large counts, which MPI has from its version 4 on.
@@ -76,18 +81,18 @@
   CALL(iwrite_c, SINGLE)                 \
   CALL(iread_at_c, SINGLE)               \
   CALL(iwrite_at_c, SINGLE)              \
-  CALL(iread_all_c, THEIRS)              \
-  CALL(iwrite_all_c, THEIRS)             \
-  CALL(iread_at_all_c, THEIRS)           \
-  CALL(iwrite_at_all_c, THEIRS)          \
-  CALL(read_shared_c, THEIRS)            \
-  CALL(write_shared_c, THEIRS)           \
-  CALL(iread_shared_c, THEIRS)           \
-  CALL(iwrite_shared_c, THEIRS)          \
-  CALL(read_ordered_c, THEIRS)           \
-  CALL(write_ordered_c, THEIRS)          \
-  CALL(read_ordered_begin_c, THEIRS)     \
-  CALL(write_ordered_begin_c, THEIRS)
+  CALL(iread_all_c, STARTED)             \
+  CALL(iwrite_all_c, STARTED)            \
+  CALL(iread_at_all_c, STARTED)          \
+  CALL(iwrite_at_all_c, STARTED)         \
+  CALL(read_shared_c, SHARED)            \
+  CALL(write_shared_c, SHARED)           \
+  CALL(iread_shared_c, SHARED)           \
+  CALL(iwrite_shared_c, SHARED)          \
+  CALL(read_ordered_c, ORDERED)          \
+  CALL(write_ordered_c, ORDERED)         \
+  CALL(read_ordered_begin_c, ORDERED)    \
+  CALL(write_ordered_begin_c, ORDERED)
 
 namespace ferry::mpiio {
 

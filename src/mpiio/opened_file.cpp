@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <sys/vfs.h>
 
 #include "collective/mpiio.hpp"
+#include "mpiio/requests.hpp"
 #include "mpiio/type_maps.hpp"
 #include "storage/router.hpp"
 #include "storage/sync_file.hpp"
@@ -51,34 +53,19 @@ collective::Options options_of(MPI_Info info, const std::string& refusal) {
   return options;
 }
 
+// The errno of the exception that is being handled.
+int error_of_exception() {
+  try {
+    throw;
+  } catch (const std::system_error& error) {
+    return error.code().value();
+  } catch (const std::exception&) {
+    return ENOMEM;
+  }
+}
+
 Call call_of(Direction direction) {
   return direction == Direction::read ? Call::read_all : Call::write_all;
-}
-
-void fill_in(MPI_Status* status, std::int64_t bytes) {
-  if (status == MPI_STATUS_IGNORE) return;
-  PMPI_Status_set_elements_x(status, MPI_BYTE, bytes);
-  PMPI_Status_set_cancelled(status, 0);
-}
-
-// A nonblocking transfer that is done already.
-int fill_in_done(void* bytes, MPI_Status* status) {
-  fill_in(status, static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(bytes)));
-  return MPI_SUCCESS;
-}
-
-int nothing_to_free(void* /*bytes*/) {
-  return MPI_SUCCESS;
-}
-
-int nothing_to_cancel(void* /*bytes*/, int /*complete*/) {
-  return MPI_SUCCESS;
-}
-
-void make_done(MPI_Request* request, std::int64_t bytes) {
-  PMPI_Grequest_start(fill_in_done, nothing_to_free, nothing_to_cancel,
-                      reinterpret_cast<void*>(static_cast<std::intptr_t>(bytes)), request);
-  PMPI_Grequest_complete(*request);
 }
 
 }  // namespace
@@ -122,7 +109,12 @@ OpenedFile::OpenedFile(MPI_Comm communicator, MPI_File handle, const std::string
       alone_(true),
       file_(communicator, path, access_of(mode) | creation_of(mode),
             options_of(info, (mode & MPI_MODE_SEQUENTIAL) != 0 ? "MPI_MODE_SEQUENTIAL" : "")) {
-  if ((mode & MPI_MODE_APPEND) != 0) PMPI_File_seek(handle_, file_.size_bytes(), MPI_SEEK_SET);
+  shared_ = std::make_unique<SharedNumbers>(communicator);
+  if ((mode & MPI_MODE_APPEND) == 0) return;
+  const std::int64_t end = file_.size_bytes();
+  PMPI_File_seek(handle_, end, MPI_SEEK_SET);
+  if (is_first_rank_) shared_->set_pointer(end);
+  shared_->meet();
 }
 
 void OpenedFile::refuse(const std::string& what) const {
@@ -130,7 +122,7 @@ void OpenedFile::refuse(const std::string& what) const {
 }
 
 std::string OpenedFile::why_left(Direction direction) const {
-  if (atomic_) return "atomic mode";
+  if (atomic_ && !alone_) return "atomic mode";
   const int wrong = direction == Direction::read ? MPI_MODE_WRONLY : MPI_MODE_RDONLY;
   if ((mode_ & wrong) != 0 && !alone_) return "not opened for this";  // the library's error
   return view_left_;
@@ -164,9 +156,14 @@ std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Dataty
     etype_bytes_ = bytes;
     displacement_ = displacement;
     view_left_.clear();
-    const std::lock_guard guard(here_mutex_);
-    view_ = map;
-    here_has_view_ = false;
+    {
+      const std::lock_guard guard(here_mutex_);
+      view_ = map;
+      here_has_view_ = false;
+    }
+    // All ranks have met for the view.
+    if (is_first_rank_ && alone_) shared_->set_pointer(0);
+    if (alone_) shared_->meet();
   } catch (const Error& error) {
     // On all ranks: H2. The library keeps to the view, or has said what is wrong with it.
     view_left_ = "the view: " + error.reason();
@@ -186,9 +183,8 @@ MPI_Offset OpenedFile::position() const {
 }
 
 // By what was asked for, also at the end of the file: MPI 4.0, 14.4.1.
-void OpenedFile::move_position(MPI_Offset from, std::int64_t bytes) const {
-  if (etype_bytes_ == 0) return;
-  PMPI_File_seek(handle_, from + static_cast<MPI_Offset>(bytes / etype_bytes_), MPI_SEEK_SET);
+void OpenedFile::move_position(MPI_Offset from, const Arguments& arguments) const {
+  PMPI_File_seek(handle_, from + etypes_of(arguments), MPI_SEEK_SET);
 }
 
 // A view without data shows nothing, however much a program asks for.
@@ -205,6 +201,12 @@ std::int64_t OpenedFile::bytes_of(const Arguments& arguments) {
   return __builtin_mul_overflow(count, std::int64_t{size}, &bytes) ? -1 : bytes;
 }
 
+// 0 for what will be refused.
+MPI_Offset OpenedFile::etypes_of(const Arguments& arguments) const {
+  if (etype_bytes_ == 0 || !refusal(arguments).empty()) return 0;
+  return static_cast<MPI_Offset>(bytes_of(arguments) / etype_bytes_);
+}
+
 // Why this rank cannot take part; empty: it can.
 std::string OpenedFile::refusal(const Arguments& arguments) const {
   if (arguments.count < 0) return "a negative count";
@@ -215,43 +217,74 @@ std::string OpenedFile::refusal(const Arguments& arguments) const {
   return {};
 }
 
-// The type map of what this rank passes. Tells the others where it cannot take part, also in the
-// place of a split transfer, which they then find out at its end.
-std::shared_ptr<const TypeMap> OpenedFile::accept(Direction direction, const Arguments& arguments) {
-  std::string why = refusal(arguments);
-  std::shared_ptr<const TypeMap> map;
+std::shared_ptr<const TypeMap> OpenedFile::memory_of(const Arguments& arguments,
+                                                     std::string& why) const {
+  why = refusal(arguments);
+  if (!why.empty()) return nullptr;
   try {
-    if (why.empty()) map = map_of(arguments.type);
+    return map_of(arguments.type);
   } catch (const std::exception& error) {
     why = error.what();
+    return nullptr;
   }
-  if (!why.empty()) file_.refuse(call_of(direction), why);
-  return map;
+}
+
+void OpenedFile::count(std::int64_t moved) {
+  ++transfers_;
+  bytes_ += moved;
 }
 
 std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
                                    const Arguments& arguments) {
-  const auto map = accept(direction, arguments);
+  if (atomic_) return move_in_turn(direction, offset, arguments)();
+  std::string why;
+  const auto map = memory_of(arguments, why);
+  if (map == nullptr) file_.refuse(call_of(direction), why);
   const std::int64_t at = bytes_before(offset);
-  const std::int64_t moved =
-      direction == Direction::read
-          ? file_.read_at_all(at, arguments.buffer, *map, count_of(arguments))
-          : file_.write_at_all(at, arguments.buffer, *map, count_of(arguments));
-  ++transfers_;
-  bytes_ += moved;
-  return moved;
+  return direction == Direction::read
+             ? file_.read_at_all(at, arguments.buffer, *map, count_of(arguments))
+             : file_.write_at_all(at, arguments.buffer, *map, count_of(arguments));
+}
+
+collective::Transfer OpenedFile::start(Direction direction, MPI_Offset offset,
+                                       const Arguments& arguments) {
+  std::string why;
+  const auto map = memory_of(arguments, why);
+  if (map == nullptr) return file_.irefuse(call_of(direction), why);
+  const std::int64_t at = bytes_before(offset);
+  return direction == Direction::read
+             ? file_.iread_at_all(at, arguments.buffer, *map, count_of(arguments))
+             : file_.iwrite_at_all(at, arguments.buffer, *map, count_of(arguments));
+}
+
+std::function<std::int64_t()> OpenedFile::move_in_turn(Direction direction, MPI_Offset offset,
+                                                       const Arguments& arguments) {
+  std::int64_t moved = 0;
+  int error = 0;
+  try {
+    moved = move_here(direction, offset, arguments);
+  } catch (const std::exception&) {
+    error = error_of_exception();
+  }
+  return [this, direction, moved, error] {
+    const char* what = direction == Direction::read ? "reading " : "writing ";
+    shared_->team().agree(error, what + file_.path() + " in atomic mode");
+    return moved;
+  };
 }
 
 void OpenedFile::transfer_at(Direction direction, MPI_Offset offset, const Arguments& arguments,
                              MPI_Status* status) {
-  fill_in(status, carry_out(direction, offset, arguments));
+  const std::int64_t moved = carry_out(direction, offset, arguments);
+  count(moved);
+  fill_in(status, moved);
 }
 
 void OpenedFile::transfer_next(Direction direction, const Arguments& arguments,
                                MPI_Status* status) {
   const MPI_Offset from = position();
-  fill_in(status, carry_out(direction, from, arguments));
-  move_position(from, bytes_of(arguments));
+  transfer_at(direction, from, arguments, status);
+  move_position(from, arguments);
 }
 
 std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
@@ -263,6 +296,8 @@ std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
   collective::File& file = file_here();
   if (!here_has_view_) file.set_view(displacement_, *view_);
   here_has_view_ = true;
+  std::optional<SharedNumbers::Turn> turn;  // asked for last: the others wait for its end
+  if (atomic_) turn.emplace(*shared_);
   const std::int64_t count = count_of(arguments);
   return direction == Direction::read ? file.read_at_all(at, arguments.buffer, *map, count)
                                       : file.write_at_all(at, arguments.buffer, *map, count);
@@ -297,18 +332,57 @@ void OpenedFile::transfer_at_here(Direction direction, MPI_Offset offset,
 }
 
 void OpenedFile::begin_at(Direction direction, MPI_Offset offset, const Arguments& arguments) {
-  const auto map = accept(direction, arguments);
-  const std::int64_t at = bytes_before(offset);
-  pending_ = direction == Direction::read
-                 ? file_.iread_at_all(at, arguments.buffer, *map, count_of(arguments))
-                 : file_.iwrite_at_all(at, arguments.buffer, *map, count_of(arguments));
-  split_ = true;
+  if (atomic_) {
+    end_ = move_in_turn(direction, offset, arguments);
+  } else {
+    end_ = [transfer = start(direction, offset, arguments)]() mutable { return transfer.wait(); };
+  }
 }
 
 void OpenedFile::begin_next(Direction direction, const Arguments& arguments) {
   const MPI_Offset from = position();
   begin_at(direction, from, arguments);
-  move_position(from, bytes_of(arguments));
+  move_position(from, arguments);
+}
+
+void OpenedFile::end(MPI_Status* status) {
+  const std::int64_t moved = std::exchange(end_, nullptr)();
+  count(moved);
+  fill_in(status, moved);
+}
+
+void OpenedFile::start_at(Direction direction, MPI_Offset offset, const Arguments& arguments,
+                          MPI_Request* request) {
+  if (atomic_) {
+    const std::int64_t moved = move_here(direction, offset, arguments);
+    count(moved);
+    make_done(request, moved);
+    return;
+  }
+  if (!can_be_pending()) refuse("nonblocking collective transfers with this MPI library");
+  make_pending(request, handle_, start(direction, offset, arguments),
+               [this](std::int64_t moved) { count(moved); });
+}
+
+void OpenedFile::start_next(Direction direction, const Arguments& arguments, MPI_Request* request) {
+  const MPI_Offset from = position();
+  start_at(direction, from, arguments, request);
+  move_position(from, arguments);
+}
+
+void OpenedFile::seek_shared(MPI_Offset offset, int whence) {
+  const bool is_known = whence == MPI_SEEK_SET || whence == MPI_SEEK_CUR || whence == MPI_SEEK_END;
+  int error = is_known ? 0 : EINVAL;
+  shared_->meet();
+  try {
+    if (is_first_rank_ && whence == MPI_SEEK_CUR) offset += shared_->pointer();
+    if (is_first_rank_ && whence == MPI_SEEK_END) offset += end_of_file();
+  } catch (const std::exception&) {
+    error = error_of_exception();
+  }
+  if (is_first_rank_ && offset < 0) error = EINVAL;
+  if (is_first_rank_ && error == 0) shared_->set_pointer(offset);
+  shared_->team().agree(error, "moving the shared file pointer of " + file_.path());
 }
 
 MPI_Offset OpenedFile::end_of_file() {
@@ -333,15 +407,6 @@ void OpenedFile::close() {
   const bool removes = alone_ && (mode_ & MPI_MODE_DELETE_ON_CLOSE) != 0;
   if (removes && is_first_rank_) remove_file(file_.path());
   if (error != 0) throw Error(error, "closing " + file_.path());
-}
-
-void OpenedFile::end(MPI_Status* status) {
-  split_ = false;
-  collective::Transfer pending = std::exchange(pending_, {});
-  const std::int64_t moved = pending.wait();
-  ++transfers_;
-  bytes_ += moved;
-  fill_in(status, moved);
 }
 
 void OpenedFile::add_hints(MPI_Info info) const {

@@ -5,15 +5,18 @@
 // is Ferry's alone: its handle is one of /dev/null, and what Ferry does not carry out is an error.
 //
 // H1  The handle always has the program's view, position, atomicity and hints: Ferry's functions
-// set
-//     them there first. The position lives nowhere else.
+//     set them there first. The position lives nowhere else.
 // H2  Whether Ferry or the library carries out a collective transfer is the same on all ranks. It
 //     depends on what collective calls have agreed on, and on arguments that the standard wants to
 //     be the same on all ranks, never on this rank's alone.
 // H3  Both work on one file through the kernel, and neither holds back data between calls.
+// H4  In atomic mode each rank moves its data by itself, while it is its turn: what ranks do to the
+//     same bytes then happens in some order, the same for all bytes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,6 +26,7 @@
 #include <ferry/collective.hpp>
 
 #include "base/direction.hpp"
+#include "mpiio/shared_numbers.hpp"
 
 namespace ferry::mpiio {
 
@@ -75,10 +79,24 @@ class OpenedFile {
   // Split ones.
   void begin_at(Direction direction, MPI_Offset offset, const Arguments& arguments);
   void begin_next(Direction direction, const Arguments& arguments);
-  bool is_split() const { return split_; }
+  bool is_split() const { return static_cast<bool>(end_); }
   void end(MPI_Status* status);
 
-  // By this rank, for files that Ferry has alone. Nonblocking ones are done when they return.
+  // The rest is for files that Ferry has alone.
+
+  // Nonblocking collective ones.
+  void start_at(Direction direction, MPI_Offset offset, const Arguments& arguments,
+                MPI_Request* request);
+  void start_next(Direction direction, const Arguments& arguments, MPI_Request* request);
+  // Collective ones at the shared file pointer, in the order of the ranks.
+  void transfer_in_order(Direction direction, const Arguments& arguments, MPI_Status* status) {
+    transfer_at(direction, shared_->advance_in_order(etypes_of(arguments)), arguments, status);
+  }
+  void begin_in_order(Direction direction, const Arguments& arguments) {
+    begin_at(direction, shared_->advance_in_order(etypes_of(arguments)), arguments);
+  }
+
+  // By this rank. Nonblocking ones are done when they return.
   void transfer_at_here(Direction direction, MPI_Offset offset, const Arguments& arguments,
                         MPI_Status* status);
   void transfer_at_here(Direction direction, MPI_Offset offset, const Arguments& arguments,
@@ -87,14 +105,23 @@ class OpenedFile {
   void transfer_next_here(Direction direction, const Arguments& arguments, Result* result) {
     const MPI_Offset from = position();
     transfer_at_here(direction, from, arguments, result);
-    move_position(from, bytes_of(arguments));
+    move_position(from, arguments);
   }
+  // At the shared file pointer.
+  template <class Result>
+  void transfer_shared(Direction direction, const Arguments& arguments, Result* result) {
+    transfer_at_here(direction, shared_->advance(etypes_of(arguments)), arguments, result);
+  }
+  MPI_Offset shared_position() const { return shared_->pointer(); }
   std::int64_t size_bytes();
   // In etypes of the view.
   MPI_Offset end_of_file();
   // Collective.
+  void seek_shared(MPI_Offset offset, int whence);
   void resize(std::int64_t bytes) { file_.resize(bytes); }
   void grow(std::int64_t bytes);
+
+  // For all files again.
 
   void sync();
   // Puts the hints in force over those of the library.
@@ -108,12 +135,21 @@ class OpenedFile {
   // The bytes of the view before an offset in etypes.
   std::int64_t bytes_before(MPI_Offset etypes) const;
   MPI_Offset position() const;
-  void move_position(MPI_Offset from, std::int64_t bytes) const;
+  void move_position(MPI_Offset from, const Arguments& arguments) const;
   static std::int64_t bytes_of(const Arguments& arguments);
+  MPI_Offset etypes_of(const Arguments& arguments) const;
   std::int64_t count_of(const Arguments& arguments) const;
   std::string refusal(const Arguments& arguments) const;
   std::int64_t move_here(Direction direction, MPI_Offset offset, const Arguments& arguments);
   collective::File& file_here();
+  // The transfers of collective calls.
+  collective::Transfer start(Direction direction, MPI_Offset offset, const Arguments& arguments);
+  std::int64_t carry_out(Direction direction, MPI_Offset offset, const Arguments& arguments);
+  // In atomic mode: moves the data now, and returns a function that agrees with the other ranks on
+  // errors.
+  std::function<std::int64_t()> move_in_turn(Direction direction, MPI_Offset offset,
+                                             const Arguments& arguments);
+  void count(std::int64_t moved);
   // Returns the errno of `body` on this rank's own file, or 0 if it has none.
   template <class Body>
   int finish_here(Body&& body) {
@@ -125,9 +161,9 @@ class OpenedFile {
       return error.code().value();
     }
   }
-  std::shared_ptr<const collective::TypeMap> accept(Direction direction,
-                                                    const Arguments& arguments);
-  std::int64_t carry_out(Direction direction, MPI_Offset offset, const Arguments& arguments);
+  // Null: this rank cannot take part, and `why` says why not.
+  std::shared_ptr<const collective::TypeMap> memory_of(const Arguments& arguments,
+                                                       std::string& why) const;
 
   const bool is_first_rank_;
   const MPI_File handle_;
@@ -137,12 +173,12 @@ class OpenedFile {
   std::int64_t etype_bytes_ = 1;
   std::int64_t displacement_ = 0;
   std::shared_ptr<const collective::TypeMap> view_ = std::make_shared<collective::TypeMap>();
-  std::string view_left_;  // why the library carries out transfers with this view
-  bool atomic_ = false;
-  bool split_ = false;
-  collective::Transfer pending_;  // the split one
-  std::int64_t transfers_ = 0;
-  std::int64_t bytes_ = 0;
+  std::string view_left_;                  // why the library carries out transfers with this view
+  std::unique_ptr<SharedNumbers> shared_;  // of a file that Ferry has alone
+  std::atomic<bool> atomic_ = false;
+  std::function<std::int64_t()> end_;        // of the split transfer; returns the bytes
+  std::atomic<std::int64_t> transfers_ = 0;  // threads may wait for requests at the same time
+  std::atomic<std::int64_t> bytes_ = 0;
   std::int64_t left_ = 0;
   std::mutex here_mutex_;                   // guards the next two
   std::unique_ptr<collective::File> here_;  // of this rank alone, from its first such call on

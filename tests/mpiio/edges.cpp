@@ -2,6 +2,7 @@
 // line names a case and what the ranks saw.
 //
 //   mpiexec -n 2 mpiio_edges FILE
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@ namespace {
 
 int rank = 0;
 int ranks = 0;
+bool without_a_mount = false;  // the file is a URI
 
 void print(const char* name, const std::string& seen) {
   constexpr int bytes = 120;
@@ -140,6 +142,22 @@ void wrong_arguments(MPI_File file) {
   print("a negative offset on one rank", class_of(code) + ", handled " + std::to_string(handled));
   code = MPI_File_read_at_all(file, 0, data, 1, MPI_BYTE, &status);
   print("the next call", class_of(code));
+  if (without_a_mount) {
+    // Waiting fails on all ranks, and none waits in its call.
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Request requests[2];
+    for (int i = 0; i < 2; ++i)
+      MPI_File_iread_at_all(file, 0, data + 2 * i, rank == i ? -1 : 1, MPI_BYTE, &requests[i]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const int second = MPI_Wait(&requests[1], &status);
+    const int first = MPI_Wait(&requests[0], &status);
+    print("nonblocking ones that one rank refuses",
+          std::string(first != MPI_SUCCESS && second != MPI_SUCCESS ? "errors" : "done") +
+              ", handled " + std::to_string(handled));
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+  }
   MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
   MPI_Errhandler_free(&handler);
 }
@@ -164,6 +182,121 @@ void between_the_halves(MPI_File file) {
   print("a split write with others between", bytes_of(code, status));
   code = MPI_File_read_at_all(file, 2000 + 80 * rank, in.data(), 20, MPI_INT, &status);
   print("what it wrote", bytes_of(code, status) + (in == out ? "" : " wrong"));
+}
+
+// Two nonblocking collective transfers among messages; then one that is asked for.
+void of_all_ranks(MPI_File file) {
+  MPI_Status statuses[4];
+  MPI_Request requests[4];
+  std::vector<int> out(10, 500 + rank);
+  std::vector<int> in(10, 0);
+  std::vector<int> other(10, 0);
+  const MPI_Offset at = 4000 + 40 * rank;
+  const int next = (rank + 1) % ranks;
+  MPI_File_iwrite_at_all(file, at, out.data(), 10, MPI_INT, &requests[0]);
+  MPI_Isend(out.data(), 10, MPI_INT, next, 9, MPI_COMM_WORLD, &requests[1]);
+  MPI_File_iwrite_at_all(file, at + 1000, out.data(), rank, MPI_INT, &requests[2]);
+  MPI_Irecv(other.data(), 10, MPI_INT, (rank + ranks - 1) % ranks, 9, MPI_COMM_WORLD, &requests[3]);
+  int code = MPI_SUCCESS;
+  for (int done = 0; done == 0 && code == MPI_SUCCESS;)
+    code = MPI_Testall(4, requests, &done, statuses);
+  print("iwrite_at_all among messages", bytes_of(code, statuses[0]));
+  print("another beside it", bytes_of(code, statuses[2]));
+  code = MPI_File_read_at(file, at + 1000, other.data(), rank, MPI_INT, &statuses[0]);
+  print("what the other wrote",
+        bytes_of(code, statuses[0]) +
+            (std::equal(out.begin(), out.begin() + rank, other.begin()) ? "" : " wrong"));
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_File_iread_at_all(file, at, in.data(), 10, MPI_INT, &request);
+  for (int done = 0; done == 0;)
+    code = MPI_Test(&request, &done, &statuses[0]);
+  print("iread_at_all", bytes_of(code, statuses[0]) + (in == out ? "" : " wrong"));
+  MPI_File_seek(file, at, MPI_SEEK_SET);
+  MPI_File_iread_all(file, in.data(), 10, MPI_INT, &request);
+  print("the position meanwhile", std::to_string(std::stoll(position_of(file)) - at));
+  int index = 0;
+  code = MPI_Waitany(1, &request, &index, &statuses[0]);
+  print("iread_all", bytes_of(code, statuses[0]) + (in == out ? "" : " wrong"));
+}
+
+std::string shared_position_of(MPI_File file) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Offset position = -1;
+  MPI_File_get_position_shared(file, &position);
+  MPI_Barrier(MPI_COMM_WORLD);
+  return std::to_string(position);
+}
+
+void at_the_shared_pointer(MPI_File file) {
+  MPI_Status status;
+  std::vector<int> out(10, 900 + rank);
+  std::vector<int> in(10, 0);
+  MPI_File_set_view(file, 8, MPI_INT, MPI_INT, "native", MPI_INFO_NULL);
+  print("the shared pointer with a new view", shared_position_of(file));
+  MPI_File_seek_shared(file, 2000, MPI_SEEK_SET);
+  int code = MPI_File_write_ordered(file, out.data(), 10, MPI_INT, &status);
+  print("write_ordered", bytes_of(code, status) + " to " + shared_position_of(file));
+  MPI_File_seek_shared(file, -10 * ranks, MPI_SEEK_CUR);
+  MPI_File_read_ordered_begin(file, in.data(), 10, MPI_INT);
+  code = MPI_File_read_ordered_end(file, in.data(), &status);
+  print("read_ordered", bytes_of(code, status) + (in == out ? "" : " wrong"));
+  // Ranks in any order, but each once and in one piece.
+  MPI_File_write_shared(file, out.data(), 10, MPI_INT, &status);
+  print("write_shared", "to " + shared_position_of(file));
+  std::vector<int> all(static_cast<std::size_t>(10 * ranks), 0);
+  MPI_File_read_at_all(file, 2000 + 10 * ranks, all.data(), 10 * ranks, MPI_INT, &status);
+  int found = 0;
+  for (std::size_t i = 0; i < all.size(); i += 10)
+    if (std::equal(out.begin(), out.end(), all.begin() + static_cast<std::ptrdiff_t>(i))) ++found;
+  print("pieces of each rank", std::to_string(found));
+  if (without_a_mount) {  // with MPICH 4.0, the other ranks would wait for ever
+    code = MPI_File_seek_shared(file, -1'000'000, MPI_SEEK_CUR);
+    print("seek_shared before the file", class_of(code));
+  }
+  MPI_File_seek_shared(file, 0, MPI_SEEK_END);
+  MPI_Offset size = 0;
+  MPI_File_get_size(file, &size);
+  print("seek_shared to the end",
+        shared_position_of(file) == std::to_string((size - 8 + 3) / 4) ? "right" : "wrong");
+  MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+}
+
+// All ranks write the same bytes at the same time: one of them must win everywhere.
+void in_atomic_mode(MPI_File file) {
+  constexpr int bytes = 9'000'000;  // more than one request of a client library
+  std::vector<char> out(bytes, static_cast<char>('a' + rank));
+  std::vector<char> in(bytes, '-');
+  int atomic = 0;
+  MPI_File_set_atomicity(file, 1);
+  MPI_File_get_atomicity(file, &atomic);
+  print("atomic mode", std::to_string(atomic));
+  int torn = 0;
+  int failed = 0;
+  for (int round = 0; round < 8; ++round) {
+    MPI_Status status;
+    std::fill(out.begin(), out.end(), static_cast<char>('a' + ranks * round + rank));
+    if (round % 4 == 0) MPI_File_write_at_all(file, 0, out.data(), bytes, MPI_BYTE, &status);
+    if (round % 4 == 1) MPI_File_write_at(file, 0, out.data(), bytes, MPI_BYTE, &status);
+    if (round % 4 == 2) {
+      MPI_File_write_at_all_begin(file, 0, out.data(), bytes, MPI_BYTE);
+      MPI_File_write_at_all_end(file, out.data(), &status);
+    }
+    if (round % 4 == 3) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      MPI_File_iwrite_at_all(file, 0, out.data(), bytes, MPI_BYTE, &request);
+      MPI_Wait(&request, &status);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    std::fill(in.begin(), in.end(), '-');
+    if (MPI_File_read_at_all(file, 0, in.data(), bytes, MPI_BYTE, &status) != MPI_SUCCESS) ++failed;
+    if (in != std::vector<char>(bytes, in[0])) ++torn;
+    const int writer = in[0] - ('a' + ranks * round);
+    if (writer < 0 || writer >= ranks) ++failed;
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  print("writes of which something is torn", std::to_string(torn));
+  print("and those that are not there", std::to_string(failed));
+  MPI_File_set_atomicity(file, 0);
 }
 
 // MPICH's own MPI-IO knows no such memory.
@@ -206,12 +339,16 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const char* path = argv[1];
+  without_a_mount = std::strchr(path, ':') != nullptr;
   MPI_File file = open(path, MPI_MODE_RDWR, "opening no file");
   file = open(path, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, "making it");
   MPI_File twice = open(path, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, "making it twice");
   at_the_end(file);
   of_single_ranks(file);
   between_the_halves(file);
+  of_all_ranks(file);
+  at_the_shared_pointer(file);
+  in_atomic_mode(file);
   if (!plain) large_types(file);
   if (!plain) wrong_arguments(file);
   hints(file);
@@ -230,6 +367,8 @@ int main(int argc, char** argv) {
   MPI_Offset size = 0;
   MPI_File_get_size(file, &size);
   print("begins at", position_of(file) == std::to_string(size) ? "the end" : position_of(file));
+  print("with the shared pointer at",
+        shared_position_of(file) == std::to_string(size) ? "the end" : "another place");
   close(file, "closing this");
 
   file = open(path, MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, "to delete it");

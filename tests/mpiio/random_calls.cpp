@@ -1,10 +1,9 @@
 // A program of MPI-IO that knows nothing of Ferry: calls chosen at random, the same choices on all
 // ranks. It prints what each rank sees, so that two runs of one seed can be compared.
 //
-//   mpiexec -n 4 mpiio_random_calls FILE SEED CALLS [threads] [remote]
+//   mpiexec -n 4 mpiio_random_calls FILE SEED CALLS [threads]
 //
 //   threads  with MPI_THREAD_MULTIPLE
-//   remote   without what Ferry does not carry out on files that it has alone
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +18,6 @@ namespace {
 
 int rank = 0;
 int ranks = 0;
-bool remote = false;
 std::mt19937_64 draws;
 
 // The file is always longer than what is read: libraries differ at its end.
@@ -250,18 +248,46 @@ class Transfer {
       case 14:
         code = MPI_File_write_at_all_c(file_, offset, out, count, type, &status);
         break;
-      default:
+      case 15:
         code = MPI_File_read_all_c(file_, in, count, type, &status);
+        break;
+      case 16:
+        code = MPI_File_write_ordered(file_, out, count, type, &status);
+        break;
+      case 17:
+        code = MPI_File_read_ordered(file_, in, count, type, &status);
+        break;
+      case 18:
+        code = MPI_File_write_ordered_begin(file_, out, count, type);
+        if (code == MPI_SUCCESS) code = MPI_File_write_ordered_end(file_, out, &status);
+        break;
+      case 19:
+        code = MPI_File_read_ordered_begin(file_, in, count, type);
+        if (code == MPI_SUCCESS) code = MPI_File_read_ordered_end(file_, in, &status);
+        break;
+      default:
+        // One after another, so that all runs have the same order.
+        for (int turn = 0; turn < ranks; ++turn) {
+          MPI_Barrier(MPI_COMM_WORLD);
+          if (turn != rank) continue;
+          if (kind == 20) code = MPI_File_write_shared(file_, out, count, type, &status);
+          if (kind == 21) code = MPI_File_read_shared(file_, in, count, type, &status);
+          if (kind == 22) code = MPI_File_iwrite_shared(file_, out, count, type, &request);
+          if (kind == 22) MPI_Wait(&request, &status);
+        }
         break;
     }
     int bytes = 0;
     MPI_Get_elements(&status, MPI_BYTE, &bytes);
     MPI_Offset position = 0;
     MPI_File_get_position(file_, &position);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Offset shared = 0;
+    MPI_File_get_position_shared(file_, &shared);
     char line[200];
-    std::snprintf(line, sizeof line, "%s, %d bytes, position %lld, memory %016llx",
+    std::snprintf(line, sizeof line, "%s, %d bytes, positions %lld and %lld, memory %016llx",
                   error_of(code).c_str(), bytes, static_cast<long long>(position),
-                  static_cast<unsigned long long>(hash(data_)));
+                  static_cast<long long>(shared), static_cast<unsigned long long>(hash(data_)));
     return line;
   }
 
@@ -291,7 +317,14 @@ constexpr const char* kinds[] = {"write_all",
                                  "iwrite_at_all",
                                  "iread_all",
                                  "write_at_all_c",
-                                 "read_all_c"};
+                                 "read_all_c",
+                                 "write_ordered",
+                                 "read_ordered",
+                                 "write_ordered_begin",
+                                 "read_ordered_begin",
+                                 "write_shared",
+                                 "read_shared",
+                                 "iwrite_shared"};
 
 std::string call(MPI_File file, int number, std::string& name) {
   const auto what = draw(0, 99);
@@ -307,7 +340,7 @@ std::string call(MPI_File file, int number, std::string& name) {
     name = "sync";
     return error_of(MPI_File_sync(file));
   }
-  if (what < 21 && !remote) {
+  if (what < 21) {
     name = "set_atomicity";
     return error_of(MPI_File_set_atomicity(file, static_cast<int>(draw(0, 1))));
   }
@@ -322,8 +355,13 @@ std::string call(MPI_File file, int number, std::string& name) {
     const int code = MPI_File_get_size(file, &bytes);
     return error_of(code) + " " + std::to_string(bytes);
   }
-  int kind = static_cast<int>(draw(0, 15));
-  if (remote && (kind == 12 || kind == 13)) kind -= 12;
+  if (what < 32) {
+    name = "seek_shared";
+    const MPI_Offset to = draw(0, 1000);
+    const int whence = draw(0, 1) == 0 ? MPI_SEEK_SET : MPI_SEEK_CUR;
+    return error_of(MPI_File_seek_shared(file, to, whence));
+  }
+  const int kind = static_cast<int>(draw(0, 22));
   const MPI_Offset offset = draw(0, 2000);
   name = kinds[kind];
   return Transfer(file, number).make(kind, offset);
@@ -336,7 +374,6 @@ int main(int argc, char** argv) {
   bool threads = false;
   for (int i = 4; i < argc; ++i) {
     threads = threads || std::strcmp(argv[i], "threads") == 0;
-    remote = remote || std::strcmp(argv[i], "remote") == 0;
   }
   int provided = 0;
   MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);

@@ -1,0 +1,127 @@
+#include "mpiio/requests.hpp"
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "mpiio/errors.hpp"
+
+namespace ferry::mpiio {
+namespace {
+
+int fill_in_done(void* bytes, MPI_Status* status) {
+  fill_in(status, static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(bytes)));
+  return MPI_SUCCESS;
+}
+
+int nothing_to_free(void* /*state*/) {
+  return MPI_SUCCESS;
+}
+
+int nothing_to_cancel(void* /*state*/, int /*complete*/) {
+  return MPI_SUCCESS;
+}
+
+struct PendingRequest {
+  MPI_File handle = MPI_FILE_NULL;
+  collective::Transfer transfer;
+  std::function<void(std::int64_t)> count;
+  // Libraries ask several times how it ended.
+  std::mutex mutex;
+  bool is_told = false;
+  std::int64_t moved = 0;
+  int code = MPI_SUCCESS;
+
+  void tell() {
+    const std::lock_guard guard(mutex);
+    if (std::exchange(is_told, true)) return;
+    try {
+      moved = transfer.wait();
+      count(moved);
+    } catch (...) {
+      code = code_of_exception();
+      PMPI_File_call_errhandler(handle, code);
+    }
+  }
+};
+
+int fill_in_pending(void* state, MPI_Status* status) {
+  auto& pending = *static_cast<PendingRequest*>(state);
+  pending.tell();
+  fill_in(status, pending.moved);
+  return pending.code;
+}
+
+int free_pending(void* state) {
+  const std::unique_ptr<PendingRequest> pending(static_cast<PendingRequest*>(state));
+  return MPI_SUCCESS;
+}
+
+bool has_thread() {
+  int provided = 0;
+  PMPI_Query_thread(&provided);
+  return provided == MPI_THREAD_MULTIPLE;
+}
+
+#ifdef MPICH_VERSION
+
+int carry_out(void* state, MPI_Status* /*status*/) {
+  static_cast<PendingRequest*>(state)->transfer.test();
+  return MPI_SUCCESS;
+}
+
+int carry_out_all(int count, void** states, double /*timeout*/, MPI_Status* status) {
+  for (int i = 0; i < count; ++i)
+    carry_out(states[i], status);
+  return MPI_SUCCESS;
+}
+
+void start_asked(PendingRequest* pending, MPI_Request* request) {
+  PMPIX_Grequest_start(fill_in_pending, free_pending, nothing_to_cancel, carry_out, carry_out_all,
+                       pending, request);
+}
+
+constexpr bool library_asks = true;
+
+#else
+
+void start_asked(PendingRequest* /*pending*/, MPI_Request* /*request*/) {}
+
+constexpr bool library_asks = false;
+
+#endif
+
+}  // namespace
+
+void fill_in(MPI_Status* status, std::int64_t bytes) {
+  if (status == MPI_STATUS_IGNORE) return;
+  PMPI_Status_set_elements_x(status, MPI_BYTE, bytes);
+  PMPI_Status_set_cancelled(status, 0);
+}
+
+void make_done(MPI_Request* request, std::int64_t bytes) {
+  PMPI_Grequest_start(fill_in_done, nothing_to_free, nothing_to_cancel,
+                      reinterpret_cast<void*>(static_cast<std::intptr_t>(bytes)), request);
+  PMPI_Grequest_complete(*request);
+}
+
+bool can_be_pending() {
+  return library_asks || has_thread();
+}
+
+void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer transfer,
+                  std::function<void(std::int64_t)> count) {
+  // The request has it until free_pending().
+  auto* pending = std::make_unique<PendingRequest>().release();
+  pending->handle = handle;
+  pending->transfer = std::move(transfer);
+  pending->count = std::move(count);
+  if (has_thread()) {
+    PMPI_Grequest_start(fill_in_pending, free_pending, nothing_to_cancel, pending, request);
+  } else {
+    start_asked(pending, request);
+  }
+  pending->transfer.when_done([made = *request] { PMPI_Grequest_complete(made); });
+}
+
+}  // namespace ferry::mpiio

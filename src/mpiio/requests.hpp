@@ -1,0 +1,30 @@
+// Statuses and requests of the MPI library, for what Ferry has carried out or begun.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include <mpi.h>
+
+#include <ferry/collective.hpp>
+
+namespace ferry::mpiio {
+
+// How many bytes were moved.
+void fill_in(MPI_Status* status, std::int64_t bytes);
+
+// Of a transfer that is done already.
+void make_done(MPI_Request* request, std::int64_t bytes);
+
+// Whether there can be such requests: if a thread carries out their transfers, or the MPI library
+// asks requests whether they are done, as MPICH's does.
+bool can_be_pending();
+
+// Of a nonblocking collective transfer: done when that is. Without a thread for it (see
+// collective::Transfer), whoever first waits or tests carries it out, and waits for the other
+// ranks. An error goes to the file's error handler, and waiting fails; MPICH's then returns
+// MPI_ERR_OTHER. `count` is told the bytes.
+void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer transfer,
+                  std::function<void(std::int64_t)> count);
+
+}  // namespace ferry::mpiio
