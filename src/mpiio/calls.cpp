@@ -218,7 +218,7 @@ Arguments arguments(const void* buffer, MPI_Count count, MPI_Datatype type) {
   return {const_cast<void*>(buffer), count, type};
 }
 
-// Collective ones: at the position or an offset, and the two halves of split ones.
+// Collective ones: at the position or an offset, and the first halves of split ones.
 void all(OpenedFile& file, Direction direction, const void* buffer, MPI_Count count,
          MPI_Datatype type, MPI_Status* status) {
   file.transfer_next(direction, arguments(buffer, count, type), status);
@@ -235,11 +235,8 @@ void all(OpenedFile& file, Direction direction, MPI_Offset offset, const void* b
          MPI_Count count, MPI_Datatype type) {
   file.begin_at(direction, offset, arguments(buffer, count, type));
 }
-void all(OpenedFile& file, Direction /*direction*/, const void* /*buffer*/, MPI_Status* status) {
-  file.end(status);
-}
 
-// In the order of the ranks, also the two halves.
+// In the order of the ranks, also the first halves.
 void ordered(OpenedFile& file, Direction direction, const void* buffer, MPI_Count count,
              MPI_Datatype type, MPI_Status* status) {
   file.transfer_in_order(direction, arguments(buffer, count, type), status);
@@ -248,8 +245,9 @@ void ordered(OpenedFile& file, Direction direction, const void* buffer, MPI_Coun
              MPI_Datatype type) {
   file.begin_in_order(direction, arguments(buffer, count, type));
 }
-void ordered(OpenedFile& file, Direction /*direction*/, const void* /*buffer*/,
-             MPI_Status* status) {
+
+// The second halves of all split ones.
+void ended(OpenedFile& file, const void* /*buffer*/, MPI_Status* status) {
   file.end(status);
 }
 
@@ -304,11 +302,19 @@ struct StandIn<kind, Member> {
       return theirs();
     }
     return guarded(handle, [&] {
-      if constexpr (kind == Kind::collective) all(*file, direction, rest...);
-      if constexpr (kind == Kind::started) started(*file, direction, rest...);
-      if constexpr (kind == Kind::ordered) ordered(*file, direction, rest...);
-      if constexpr (kind == Kind::single) single(*file, direction, rest...);
-      if constexpr (kind == Kind::shared) shared(*file, direction, rest...);
+      if constexpr (ends_split) {
+        ended(*file, rest...);
+      } else if constexpr (kind == Kind::collective) {
+        all(*file, direction, rest...);
+      } else if constexpr (kind == Kind::started) {
+        started(*file, direction, rest...);
+      } else if constexpr (kind == Kind::ordered) {
+        ordered(*file, direction, rest...);
+      } else if constexpr (kind == Kind::single) {
+        single(*file, direction, rest...);
+      } else {
+        shared(*file, direction, rest...);
+      }
     });
   }
 
