@@ -116,6 +116,14 @@ class Command:
         return found
 
 
+def mock_of_pvfs2(folder: Path) -> dict[str, str]:
+    """The variables by which pvfs2:/mock is the new folder ``folder``/served, through a mock of PVFS2's library."""
+    (folder / "served").mkdir()
+    table = folder / "pvfs2tab"
+    table.write_text(f"mock:{folder}/served /mock pvfs2 defaults 0 0\n")
+    return {"LD_LIBRARY_PATH": str(BUILD / "mocks"), "PVFS2TAB_FILE": str(table)}
+
+
 def copy_there_and_back(command: Command, uri: Callable[[str], str], served: Path) -> None:
     """Copies a file to a storage, on it and back. The storage's folder is also ``served``."""
     before, data = set(served.iterdir()), os.urandom((9 << 20) + 77)

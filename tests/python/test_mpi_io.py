@@ -18,7 +18,7 @@ from ferry.errors import FerryError
 
 from served import node  # noqa: F401  (a fixture)
 from served import Node
-from support import BUILD, run_program
+from support import BUILD, mock_of_pvfs2, run_program
 
 MPIEXEC = shutil.which("mpiexec") or ""
 
@@ -286,12 +286,9 @@ class Server:
 def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """Servers that the rigs start, and PVFS2's library as a mock, which keeps files in a folder."""
     if request.param == "mock":
-        served = tmp_path / "served"
-        served.mkdir()
-        (tmp_path / "pvfs2tab").write_text(f"mock:{served} /mock pvfs2 defaults 0 0\n")
-        monkeypatch.setenv("LD_LIBRARY_PATH", str(BUILD / "mocks"))
-        monkeypatch.setenv("PVFS2TAB_FILE", str(tmp_path / "pvfs2tab"))
-        yield Server("pvfs2:/mock", served)
+        for name, value in mock_of_pvfs2(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        yield Server("pvfs2:/mock", tmp_path / "served")
         return
     uri = os.environ.get(f"FERRY_TEST_{request.param}", "")
     if not uri:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import BUILD, Command, copy_there_and_back, run_program
+from support import BUILD, Command, copy_there_and_back, mock_of_pvfs2, run_program
 from file_system_checks import CHECKS
 
 MOCKS = BUILD / "mocks"
@@ -225,11 +225,7 @@ def test_without_the_library_the_line_for_lfs_is_told(lustre: Command, scratch: 
 @pytest.fixture
 def pvfs2(command: Command, scratch: Path) -> Command:
     """The command, for which pvfs2:/mock is the folder ``served``."""
-    (scratch / "served").mkdir()
-    table = scratch / "pvfs2tab"
-    table.write_text(f"mock:{scratch}/served /mock pvfs2 defaults 0 0\n")
-    command.environment["LD_LIBRARY_PATH"] = str(MOCKS)
-    command.environment["PVFS2TAB_FILE"] = str(table)
+    command.environment.update(mock_of_pvfs2(scratch))
     return command
 
 
