@@ -125,7 +125,9 @@ def _library(name: str) -> str:
     except FerryError as error:
         if name != MPI_IO_LIBRARY:
             raise
-        raise FerryError(f"{error} where an MPI library of MPI 4 is installed (Debian: libmpich-dev)") from None
+        raise FerryError(
+            f"{error} where an MPI library of MPI 3.1 is installed (Debian: libmpich-dev or libopenmpi-dev)"
+        ) from None
     if re.search(r"[\s:]", library):
         raise FerryError(
             f"{library} has a space or a colon in its path, which LD_PRELOAD does not take; install Ferry elsewhere"

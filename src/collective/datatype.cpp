@@ -1,4 +1,6 @@
 // Converts MPI datatypes to type maps.
+#include "collective/datatype.hpp"
+
 #include <algorithm>
 #include <cerrno>
 
@@ -11,12 +13,36 @@ namespace {
 
 using Extents = std::vector<Extent>;
 
+// How much MPI tells about how a datatype was constructed.
+struct Envelope {
+  explicit Envelope(MPI_Datatype type) {
+#if MPI_VERSION >= 4
+    MPI_Type_get_envelope_c(type, &integers, &addresses, &large_counts, &types, &combiner);
+#else
+    int integer_count = 0;
+    int address_count = 0;
+    int type_count = 0;
+    MPI_Type_get_envelope(type, &integer_count, &address_count, &type_count, &combiner);
+    integers = integer_count;
+    addresses = address_count;
+    types = type_count;
+#endif
+  }
+
+  MPI_Count integers = 0;
+  MPI_Count addresses = 0;
+  MPI_Count large_counts = 0;
+  MPI_Count types = 0;
+  int combiner = MPI_COMBINER_NAMED;
+};
+
 // How a datatype was constructed, in the numbering of constructors with int counts. Frees the
 // datatypes that the query has created.
 class Contents {
  public:
   explicit Contents(MPI_Datatype type) {
-    const Sizes sizes = envelope(type, combiner);
+    const Envelope sizes(type);
+    combiner = sizes.combiner;
     if (combiner == MPI_COMBINER_NAMED || sizes.types == 0) return;
     std::vector<int> numbers(index(sizes.integers));
     std::vector<MPI_Aint> places(index(sizes.addresses));
@@ -36,11 +62,8 @@ class Contents {
     if (!large.empty()) arrange({large.begin(), large.end()});
   }
   ~Contents() {
-    for (MPI_Datatype& type : types) {
-      int how = MPI_COMBINER_NAMED;
-      envelope(type, how);
-      if (how != MPI_COMBINER_NAMED) MPI_Type_free(&type);
-    }
+    for (MPI_Datatype& type : types)
+      if (!is_named(type)) MPI_Type_free(&type);
   }
   Contents(const Contents&) = delete;
   Contents& operator=(const Contents&) = delete;
@@ -51,29 +74,8 @@ class Contents {
   std::vector<MPI_Datatype> types;  // that it is made of
 
  private:
-  struct Sizes {
-    MPI_Count integers = 0;
-    MPI_Count addresses = 0;
-    MPI_Count large_counts = 0;
-    MPI_Count types = 0;
-  };
   static std::size_t index(MPI_Count count) {
     return static_cast<std::size_t>(count);
-  }
-
-  static Sizes envelope(MPI_Datatype type, int& how) {
-    Sizes sizes;
-#if MPI_VERSION >= 4
-    MPI_Type_get_envelope_c(type, &sizes.integers, &sizes.addresses, &sizes.large_counts,
-                            &sizes.types, &how);
-#else
-    int integer_count = 0;
-    int address_count = 0;
-    int type_count = 0;
-    MPI_Type_get_envelope(type, &integer_count, &address_count, &type_count, &how);
-    sizes = {integer_count, address_count, 0, type_count};
-#endif
-    return sizes;
   }
 
   // Datatypes with large counts (mpi4py's are all such) have their counts and byte displacements in
@@ -258,6 +260,10 @@ Extents flatten(MPI_Datatype type) {
 }
 
 }  // namespace
+
+bool is_named(MPI_Datatype type) {
+  return Envelope(type).combiner == MPI_COMBINER_NAMED;
+}
 
 TypeMap typemap_of(MPI_Datatype datatype) {
   const std::int64_t period = period_of(datatype);

@@ -63,7 +63,11 @@
   CALL(write_ordered_end, ORDERED)     \
   FERRY_MPIIO_LARGE_CALLS(CALL)
 
-// Those with large counts, which MPI has from its version 4 on.
+// Those with large counts, which MPI has from its version 4 on. FERRY_MPIIO_LARGE_COUNTS: whether
+// this MPI library has them.
+#if !FERRY_MPIIO_LARGE_COUNTS
+#define FERRY_MPIIO_LARGE_CALLS(CALL)
+#else
 #define FERRY_MPIIO_LARGE_CALLS(CALL)    \
   CALL(read_all_c, COLLECTIVE)           \
   CALL(write_all_c, COLLECTIVE)          \
@@ -93,6 +97,7 @@
   CALL(write_ordered_c, ORDERED)         \
   CALL(read_ordered_begin_c, ORDERED)    \
   CALL(write_ordered_begin_c, ORDERED)
+#endif
 
 namespace ferry::mpiio {
 

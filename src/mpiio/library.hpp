@@ -14,6 +14,13 @@ struct MpiFunctions {
 #undef FERRY_MPIIO_MEMBER
 };
 
+// Whether MPI_File_call_errhandler takes MPI_FILE_NULL. Open MPI's ends the program instead.
+#ifdef OPEN_MPI
+inline constexpr bool library_reports_without_file = false;
+#else
+inline constexpr bool library_reports_without_file = true;
+#endif
+
 // Written once, before the first call.
 MpiFunctions& library();
 

@@ -80,9 +80,8 @@ void remove_file(const std::string& path) {
 bool is_disabled(MPI_Info info) {
   if (info == MPI_INFO_NULL) return false;
   char value[16] = {};
-  int length = sizeof value - 1;
   int found = 0;
-  PMPI_Info_get_string(info, collective::mpiio_hint, &length, value, &found);
+  PMPI_Info_get(info, collective::mpiio_hint, sizeof value - 1, value, &found);
   return found != 0 && std::strcmp(value, "disable") == 0;
 }
 
@@ -416,10 +415,9 @@ void OpenedFile::add_hints(MPI_Info info) const {
   for (int i = 0; i < count; ++i) {
     char name[MPI_MAX_INFO_KEY + 1] = {};
     char value[MPI_MAX_INFO_VAL + 1] = {};
-    int length = MPI_MAX_INFO_VAL;
     int found = 0;
     PMPI_Info_get_nthkey(own, i, name);
-    PMPI_Info_get_string(own, name, &length, value, &found);
+    PMPI_Info_get(own, name, MPI_MAX_INFO_VAL, value, &found);
     if (found != 0) PMPI_Info_set(info, name, value);
   }
   PMPI_Info_free(&own);

@@ -35,8 +35,11 @@ struct PendingRequest {
   void tell() {
     const std::lock_guard guard(mutex);
     if (std::exchange(is_told, true)) return;
+    // Open MPI may call free_pending() on the thread that carries out transfers. That thread must
+    // not have the last of them, whose end waits for it.
+    collective::Transfer ended = std::exchange(transfer, {});
     try {
-      moved = transfer.wait();
+      moved = ended.wait();
       count(moved);
     } catch (...) {
       code = code_of_exception();

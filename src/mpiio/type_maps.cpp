@@ -4,6 +4,8 @@
 
 #include <ferry/collective.hpp>
 
+#include "collective/datatype.hpp"
+
 namespace ferry::mpiio {
 namespace {
 
@@ -20,21 +22,11 @@ int make_keyval() {
   return keyval;
 }
 
-bool is_named(MPI_Datatype type) {
-  MPI_Count integers = 0;
-  MPI_Count addresses = 0;
-  MPI_Count counts = 0;
-  MPI_Count types = 0;
-  int combiner = MPI_COMBINER_NAMED;
-  PMPI_Type_get_envelope_c(type, &integers, &addresses, &counts, &types, &combiner);
-  return combiner == MPI_COMBINER_NAMED;
-}
-
 }  // namespace
 
 Kept map_of(MPI_Datatype type) {
   // Those are never freed, and quickly converted.
-  if (is_named(type)) {
+  if (collective::is_named(type)) {
     return std::make_shared<const collective::TypeMap>(collective::typemap_of(type));
   }
   static std::mutex& mutex = *new std::mutex;  // setting an attribute frees the one before

@@ -1,9 +1,10 @@
 // A program of MPI-IO that knows nothing of Ferry: calls chosen at random, the same choices on all
 // ranks. It prints what each rank sees, so that two runs of one seed can be compared.
 //
-//   mpiexec -n 4 mpiio_random_calls FILE SEED CALLS [threads]
+//   mpiexec -n 4 mpiio_random_calls FILE SEED CALLS [threads] [blocking]
 //
-//   threads  with MPI_THREAD_MULTIPLE
+//   threads   with MPI_THREAD_MULTIPLE
+//   blocking  without nonblocking collective transfers
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,8 +17,18 @@
 
 namespace {
 
+// MPI has functions with large counts from its version 4 on; before, others take their places.
+#if MPI_VERSION >= 4
+constexpr auto* write_at_all_large = &MPI_File_write_at_all_c;
+constexpr auto* read_all_large = &MPI_File_read_all_c;
+#else
+constexpr auto* write_at_all_large = &MPI_File_write_at_all;
+constexpr auto* read_all_large = &MPI_File_read_all;
+#endif
+
 int rank = 0;
 int ranks = 0;
+bool only_blocking = false;
 std::mt19937_64 draws;
 
 // The file is always longer than what is read: libraries differ at its end.
@@ -238,18 +249,20 @@ class Transfer {
         code = MPI_File_read(file_, in, count, type, &status);
         break;
       case 12:
+        if (only_blocking) return make(2, offset);
         code = MPI_File_iwrite_at_all(file_, offset, out, count, type, &request);
         MPI_Wait(&request, &status);
         break;
       case 13:
+        if (only_blocking) return make(1, offset);
         code = MPI_File_iread_all(file_, in, count, type, &request);
         MPI_Wait(&request, &status);
         break;
       case 14:
-        code = MPI_File_write_at_all_c(file_, offset, out, count, type, &status);
+        code = write_at_all_large(file_, offset, out, count, type, &status);
         break;
       case 15:
-        code = MPI_File_read_all_c(file_, in, count, type, &status);
+        code = read_all_large(file_, in, count, type, &status);
         break;
       case 16:
         code = MPI_File_write_ordered(file_, out, count, type, &status);
@@ -374,6 +387,7 @@ int main(int argc, char** argv) {
   bool threads = false;
   for (int i = 4; i < argc; ++i) {
     threads = threads || std::strcmp(argv[i], "threads") == 0;
+    only_blocking = only_blocking || std::strcmp(argv[i], "blocking") == 0;
   }
   int provided = 0;
   MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
