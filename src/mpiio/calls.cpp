@@ -298,6 +298,9 @@ template <Kind kind, class... Rest, int (*MpiFunctions::*Member)(MPI_File, Rest.
 struct StandIn<kind, Member> {
   static constexpr bool ends_split =
       (kind == Kind::collective || kind == Kind::ordered) && sizeof...(Rest) == 2;
+  static constexpr bool at_offset =
+      (std::is_same_v<Rest, MPI_Offset> || ...) &&
+      ((std::is_same_v<Rest, MPI_Status*> || std::is_same_v<Rest, MPI_Request*>) || ...);
   // Data that the function may not change is written.
   static constexpr Direction direction =
       (std::is_same_v<Rest, const void*> || ...) ? Direction::write : Direction::read;
@@ -311,11 +314,17 @@ struct StandIn<kind, Member> {
       if (!ends_split) file->count_left(why);
       return theirs();
     }
-    return guarded(handle, [&] {
+    int result = MPI_SUCCESS;
+    const int code = guarded(handle, [&] {
       if constexpr (ends_split) {
         ended(*file, rest...);
       } else if constexpr (kind == Kind::collective) {
-        all(*file, direction, rest...);
+        try {
+          all(*file, direction, rest...);
+        } catch (const LeftToLibrary& left) {
+          file->count_left(left.why);
+          result = theirs();
+        }
       } else if constexpr (kind == Kind::started) {
         started(*file, direction, rest...);
       } else if constexpr (kind == Kind::ordered) {
@@ -326,6 +335,7 @@ struct StandIn<kind, Member> {
         shared(*file, direction, rest...);
       }
     });
+    return code != MPI_SUCCESS ? code : result;
   }
 
   // Empty: Ferry carries it out.
@@ -333,7 +343,7 @@ struct StandIn<kind, Member> {
     if constexpr (ends_split) {
       return file.is_split() ? "" : "the end of a transfer that was not begun";
     } else {
-      return file.why_left(direction);
+      return file.why_left(direction, at_offset);
     }
   }
 };

@@ -53,6 +53,10 @@ collective::Options options_of(MPI_Info info, const std::string& refusal) {
   return options;
 }
 
+// Of a view whose copies interleave Ferry has the first copy. PnetCDF and HDF5 have such views, of
+// sub-arrays behind something else, and use no more of them.
+constexpr const char* beyond_the_copy = "more than one copy of a view whose copies interleave";
+
 // The errno of the exception that is being handled.
 int error_of_exception() {
   try {
@@ -120,10 +124,12 @@ void OpenedFile::refuse(const std::string& what) const {
   throw Error(ENOTSUP, file_.path() + ": " + what + " (not carried out by Ferry without a mount)");
 }
 
-std::string OpenedFile::why_left(Direction direction) const {
+std::string OpenedFile::why_left(Direction direction, bool at_offset) const {
   if (atomic_ && !alone_) return "atomic mode";
   const int wrong = direction == Direction::read ? MPI_MODE_WRONLY : MPI_MODE_RDONLY;
   if ((mode_ & wrong) != 0 && !alone_) return "not opened for this";  // the library's error
+  // MPICH's positions in such views are wrong. What has begun cannot be left to the library.
+  if (some_once_ && !at_offset) return "a view whose copies interleave, and no offset";
   return view_left_;
 }
 
@@ -142,24 +148,17 @@ std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Dataty
     why = std::string("the representation ") + representation;
   }
   try {
-    if (!why.empty()) file_.refuse(Call::set_view, why);
-    std::shared_ptr<const TypeMap> map;
+    // An error is one of all ranks, and so they all try again.
     try {
-      map = map_of(filetype);
-    } catch (const std::exception& error) {
-      file_.refuse(Call::set_view, error.what());
+      take_view(displacement, filetype, why, false);
+    } catch (const Error&) {
+      take_view(displacement, filetype, why, true);
     }
-    file_.set_view(displacement, *map);
     MPI_Count bytes = 0;
     PMPI_Type_size_x(etype, &bytes);
     etype_bytes_ = bytes;
     displacement_ = displacement;
     view_left_.clear();
-    {
-      const std::lock_guard guard(here_mutex_);
-      view_ = map;
-      here_has_view_ = false;
-    }
     // All ranks have met for the view.
     if (is_first_rank_ && alone_) shared_->set_pointer(0);
     if (alone_) shared_->meet();
@@ -168,6 +167,26 @@ std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Dataty
     view_left_ = "the view: " + error.reason();
   }
   return view_left_;
+}
+
+void OpenedFile::take_view(MPI_Offset displacement, MPI_Datatype filetype,
+                           const std::string& refusal, bool once) {
+  if (!refusal.empty()) file_.refuse(Call::set_view, refusal);
+  std::shared_ptr<const TypeMap> map;
+  bool shortens = false;
+  try {
+    map = map_of(filetype);
+    shortens = once && !map->is_file_view();
+    if (shortens) map = std::make_shared<const TypeMap>(TypeMap::list(map->extents()));
+  } catch (const std::exception& error) {
+    file_.refuse(Call::set_view, error.what());
+  }
+  file_.set_view(displacement, *map);
+  some_once_ = once;
+  once_ = shortens;
+  const std::lock_guard guard(here_mutex_);
+  view_ = map;
+  here_has_view_ = false;
 }
 
 std::int64_t OpenedFile::bytes_before(MPI_Offset etypes) const {
@@ -228,6 +247,10 @@ std::shared_ptr<const TypeMap> OpenedFile::memory_of(const Arguments& arguments,
   }
 }
 
+bool OpenedFile::is_beyond(std::int64_t at, const Arguments& arguments) const {
+  return once_ && at > view_->data_bytes() - bytes_of(arguments);
+}
+
 void OpenedFile::count(std::int64_t moved) {
   ++transfers_;
   bytes_ += moved;
@@ -240,6 +263,7 @@ std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
   const auto map = memory_of(arguments, why);
   if (map == nullptr) file_.refuse(call_of(direction), why);
   const std::int64_t at = bytes_before(offset);
+  if (is_beyond(at, arguments)) file_.refuse(call_of(direction), beyond_the_copy);
   return direction == Direction::read
              ? file_.read_at_all(at, arguments.buffer, *map, count_of(arguments))
              : file_.write_at_all(at, arguments.buffer, *map, count_of(arguments));
@@ -251,6 +275,7 @@ collective::Transfer OpenedFile::start(Direction direction, MPI_Offset offset,
   const auto map = memory_of(arguments, why);
   if (map == nullptr) return file_.irefuse(call_of(direction), why);
   const std::int64_t at = bytes_before(offset);
+  if (is_beyond(at, arguments)) return file_.irefuse(call_of(direction), beyond_the_copy);
   return direction == Direction::read
              ? file_.iread_at_all(at, arguments.buffer, *map, count_of(arguments))
              : file_.iwrite_at_all(at, arguments.buffer, *map, count_of(arguments));
@@ -274,9 +299,15 @@ std::function<std::int64_t()> OpenedFile::move_in_turn(Direction direction, MPI_
 
 void OpenedFile::transfer_at(Direction direction, MPI_Offset offset, const Arguments& arguments,
                              MPI_Status* status) {
-  const std::int64_t moved = carry_out(direction, offset, arguments);
-  count(moved);
-  fill_in(status, moved);
+  try {
+    const std::int64_t moved = carry_out(direction, offset, arguments);
+    count(moved);
+    fill_in(status, moved);
+  } catch (const Error& error) {
+    // All ranks have the same text.
+    if (alone_ || error.reason().find(beyond_the_copy) == std::string::npos) throw;
+    throw LeftToLibrary{beyond_the_copy};
+  }
 }
 
 void OpenedFile::transfer_next(Direction direction, const Arguments& arguments,
@@ -291,6 +322,7 @@ std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
   if (const std::string why = refusal(arguments); !why.empty()) throw Error(EINVAL, why);
   const auto map = map_of(arguments.type);
   const std::int64_t at = bytes_before(offset);
+  if (is_beyond(at, arguments)) throw Error(ENOTSUP, beyond_the_copy);
   const std::lock_guard guard(here_mutex_);
   collective::File& file = file_here();
   if (!here_has_view_) file.set_view(displacement_, *view_);
@@ -386,6 +418,7 @@ void OpenedFile::seek_shared(MPI_Offset offset, int whence) {
 
 MPI_Offset OpenedFile::end_of_file() {
   if (etype_bytes_ == 0 || view_->data_bytes() == 0) return 0;
+  if (once_) refuse(std::string("the end of ") + beyond_the_copy);
   const std::int64_t bytes = std::max<std::int64_t>(0, size_bytes() - displacement_);
   return static_cast<MPI_Offset>((view_->stream_at(bytes) + etype_bytes_ - 1) / etype_bytes_);
 }

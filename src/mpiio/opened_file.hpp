@@ -44,6 +44,11 @@ struct Arguments {
 // Says that the MPI library cannot open the file.
 struct Alone {};
 
+// Thrown on all ranks: the MPI library has to carry out this transfer.
+struct LeftToLibrary {
+  std::string why;
+};
+
 // Removes a file that Ferry has alone. Throws ferry::Error.
 void remove_file(const std::string& path);
 
@@ -63,7 +68,8 @@ class OpenedFile {
   [[noreturn]] void refuse(const std::string& what) const;
 
   // Why the MPI library carries out the next collective transfer; empty: Ferry does.
-  std::string why_left(Direction direction) const;
+  // `at_offset`: it says where, and has one half.
+  std::string why_left(Direction direction, bool at_offset) const;
   void count_left(const std::string& why);
 
   // Collective, after the library has been asked for the same view with `result`.
@@ -72,7 +78,7 @@ class OpenedFile {
                        MPI_Datatype filetype, const char* representation);
   void set_atomicity(bool atomic) { atomic_ = atomic; }
 
-  // Collective. Fill in the status; throw ferry::Error on all ranks.
+  // Collective. Fill in the status; throw ferry::Error or LeftToLibrary on all ranks.
   void transfer_at(Direction direction, MPI_Offset offset, const Arguments& arguments,
                    MPI_Status* status);
   void transfer_next(Direction direction, const Arguments& arguments, MPI_Status* status);
@@ -140,6 +146,11 @@ class OpenedFile {
   MPI_Offset etypes_of(const Arguments& arguments) const;
   std::int64_t count_of(const Arguments& arguments) const;
   std::string refusal(const Arguments& arguments) const;
+  // Whether it leaves the only copy of the view that Ferry has.
+  bool is_beyond(std::int64_t at, const Arguments& arguments) const;
+  // Collective; throws ferry::Error on all ranks if Ferry cannot have the view.
+  void take_view(MPI_Offset displacement, MPI_Datatype filetype, const std::string& refusal,
+                 bool once);
   std::int64_t move_here(Direction direction, MPI_Offset offset, const Arguments& arguments);
   collective::File& file_here();
   // The transfers of collective calls.
@@ -174,6 +185,8 @@ class OpenedFile {
   std::int64_t displacement_ = 0;
   std::shared_ptr<const collective::TypeMap> view_ = std::make_shared<collective::TypeMap>();
   std::string view_left_;                  // why the library carries out transfers with this view
+  bool some_once_ = false;                 // some rank's view_ is the first copy of its view alone
+  bool once_ = false;                      // this rank's is
   std::unique_ptr<SharedNumbers> shared_;  // of a file that Ferry has alone
   std::atomic<bool> atomic_ = false;
   std::function<std::int64_t()> end_;        // of the split transfer; returns the bytes

@@ -266,6 +266,39 @@ void at_the_shared_pointer(MPI_File file) {
   MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
 }
 
+// As a sub-array behind a header has them where the MPI library follows MPI's rule for extents.
+void of_copies_that_interleave(MPI_File file) {
+  int lengths[] = {1, 1};
+  MPI_Aint places[] = {0, 40};
+  MPI_Datatype pieces = MPI_DATATYPE_NULL;
+  MPI_Datatype view = MPI_DATATYPE_NULL;
+  MPI_Type_create_hindexed(2, lengths, places, MPI_INT, &pieces);
+  MPI_Type_create_resized(pieces, 0, 8, &view);
+  MPI_Type_commit(&view);
+  MPI_File_set_size(file, 8000);
+  int code = MPI_File_set_view(file, 6000 + 200 * rank, MPI_INT, view, "native", MPI_INFO_NULL);
+  print("a view whose copies interleave", class_of(code));
+  MPI_Type_free(&view);
+  MPI_Type_free(&pieces);
+  MPI_Status status;
+  const int out[] = {3 + rank, 5 + rank};
+  int in[4] = {};
+  code = MPI_File_write_at_all(file, 0, out, 2, MPI_INT, &status);
+  print("writing a copy", bytes_of(code, status));
+  code = MPI_File_read_at_all(file, 0, in, 2, MPI_INT, &status);
+  print("reading it", bytes_of(code, status) + (std::equal(out, out + 2, in) ? "" : " wrong"));
+  const int both[] = {out[0], out[1], 0, 0};
+  code = MPI_File_read_at_all(file, 0, in, rank == 0 ? 4 : 2, MPI_INT, &status);
+  print("reading more on one rank", code != MPI_SUCCESS ? class_of(code) : bytes_of(code, status));
+  print("what that read", std::equal(in, in + 4, both) ? "right" : "wrong");
+  in[0] = 0;
+  code = MPI_File_read_all(file, in, 2, MPI_INT, &status);
+  print("reading it at the position", code != MPI_SUCCESS ? class_of(code)
+                                      : in[0] == out[0]   ? "right"
+                                                          : "wrong");
+  MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+}
+
 // All ranks write the same bytes at the same time: one of them must win everywhere.
 void in_atomic_mode(MPI_File file) {
   constexpr int bytes = 9'000'000;  // more than one request of a client library
@@ -369,6 +402,7 @@ int main(int argc, char** argv) {
   between_the_halves(file);
   of_all_ranks(file);
   at_the_shared_pointer(file);
+  of_copies_that_interleave(file);
   in_atomic_mode(file);
 #if MPI_VERSION >= 4
   if (!plain) large_types(file);
