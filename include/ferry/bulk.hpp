@@ -16,6 +16,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -172,6 +173,13 @@ struct PathStatus {
   std::uint32_t mode = 0;        // type and permissions, as in stat(2)
 };
 
+// Equal for two open files that are the same, also by different names.
+struct FileIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  auto operator<=>(const FileIdentity&) const = default;
+};
+
 // An entry of a directory. Symbolic links are not followed.
 struct PathEntry {
   std::string name;
@@ -269,6 +277,7 @@ class File {
 
   // These throw ferry::Error.
   std::uint64_t size() const;
+  FileIdentity identity() const;
   void truncate(std::uint64_t bytes) const;
   void sync() const;  // data and metadata are durable
   // Waits for transfers in flight and closes. Reports errors of close(2). May be repeated.

@@ -271,6 +271,11 @@ std::uint64_t File::size() const {
   return control(open_file(), {.kind = storage::Kind::file_status}).size_bytes;
 }
 
+FileIdentity File::identity() const {
+  const storage::Status status = control(open_file(), {.kind = storage::Kind::file_status});
+  return {status.device, status.inode};
+}
+
 void File::truncate(std::uint64_t bytes) const {
   control(open_file(),
           {.kind = storage::Kind::truncate, .offset = static_cast<std::int64_t>(bytes)});

@@ -51,7 +51,7 @@ void EngineFile::open_same(const EngineFile& parents) {
     close_one(buffered_.release());
     error = -ESTALE;
   }
-  throw Error(static_cast<int>(-error), path_);
+  throw error_on_path(lanes_->storage(), error, path_);
 }
 
 EngineFile::~EngineFile() {
