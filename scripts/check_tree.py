@@ -33,6 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "src/bulk": {"src/backend", "src/base", "src/storage"},
     "src/collective": {"src/backend", "src/base", "src/storage"},
     "src/mpiio": {"src/base", "src/collective", "src/storage"},
+    "src/hdf5": {"src/base", "src/bulk"},
     "src/daemon": {"include/ferry/device", "src/base", "src/runtime"},
     "src/fuse": {"src/base", "src/storage"},
     "src/interpose": {"src/base", "src/daemon"},

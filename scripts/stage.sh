@@ -265,7 +265,8 @@ test_on_nfs() {
   build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*'
   timeout 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Nfs' ||
     setup_die "programs on mapped folders of NFS failed, or did not end within 120 s"
-  "$setup_python" -m pytest tests/python/test_unchanged_programs.py tests/python/test_mpi_io.py -q -k NFS
+  build/release/hdf5_tests --gtest_brief=1 --gtest_filter='*/NFS'
+  "$setup_python" -m pytest tests/python/test_unchanged_programs.py tests/python/test_mpi_io.py tests/python/test_hdf5.py -q -k NFS
   if [[ -x build/release/ferry-checkpoint ]]; then
     FERRY_PROFILE='' tests/examples/checkpoint_remote_test.sh build/release/ferry-checkpoint "$FERRY_TEST_NFS" mpiexec -n
   else
@@ -291,7 +292,9 @@ test_on_ceph() {
     setup_die "files of CephFS beside those that are measured failed, or did not end within 60 s"
   timeout 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Ceph' ||
     setup_die "programs on mapped folders of CephFS failed, or did not end within 120 s"
-  "$setup_python" -m pytest tests/python/test_unchanged_programs.py tests/python/test_mpi_io.py -q -k CEPH
+  timeout 120 build/release/hdf5_tests --gtest_brief=1 --gtest_filter='*/CEPH' ||
+    setup_die "HDF5's driver failed on CephFS, or did not end within 120 s"
+  "$setup_python" -m pytest tests/python/test_unchanged_programs.py tests/python/test_mpi_io.py tests/python/test_hdf5.py -q -k CEPH
   if [[ $was_up == yes ]]; then
     printf 'absent: servers that hang or are killed, because the rig ceph was up before and is left alone\n'
     return

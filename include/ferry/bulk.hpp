@@ -16,7 +16,6 @@
 #pragma once
 
 #include <chrono>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -173,11 +172,12 @@ struct PathStatus {
   std::uint32_t mode = 0;        // type and permissions, as in stat(2)
 };
 
-// Equal for two open files that are the same, also by different names.
+// Equal for two open files that are the same, also by different names, but not by different names
+// of their server.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
-  auto operator<=>(const FileIdentity&) const = default;
+  bool operator==(const FileIdentity&) const = default;
 };
 
 // An entry of a directory. Symbolic links are not followed.

@@ -187,6 +187,7 @@ class _RunCommand(click.Command):
 )
 @click.option("--cache", metavar="SIZE", type=flags.SizeType(), help="ferryd's cache, if this command starts it.")
 @click.option("--mpi-io", is_flag=True, help="Carry out the collective MPI-IO of MPI programs.")
+@click.option("--hdf5", is_flag=True, help="Read and write HDF5's files, also by URI, with HDF5 1.14 or newer.")
 @click.option("--summary", metavar="[=FILE]", help="At the end, show what was served, or append it to FILE.")
 @click.option("--explain", is_flag=True, help="First say what is served, and what is not and why.")
 @click.option("--or-plain", is_flag=True, help="If Ferry cannot serve it, run the program without.")

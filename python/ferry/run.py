@@ -19,6 +19,7 @@ from ferry.sizes import GIB, KIB, format_size, parse_size
 
 LIBRARY = "libferry_run.so"
 MPI_IO_LIBRARY = "libferry_mpiio.so"
+HDF5_DRIVER = "ferry-hdf5/libferry_hdf5.so"
 IDLE_S = 300
 """How long a ferryd that this command has started stays after its last program."""
 
@@ -37,6 +38,7 @@ class RunOptions:
     maps: Sequence[str] = ()
     buffers: Sequence[str] = ()
     mpi_io: bool = False
+    hdf5: bool = False
     cache: int | None = None
     summary: str | None = None
     """The file for the summary; ``-`` is standard error, None no summary."""
@@ -100,7 +102,13 @@ def _additions(options: RunOptions, targets: Sequence[maps.Target], environment:
     if options.explain:
         mapped = [f"mapped: {target.folder} is {target.uri}, through FUSE" for target in targets]
         mpi_io = ["collective MPI-IO: by Ferry; all other MPI-IO by the MPI library"] if options.mpi_io else []
-        for line in [*mapped, *mpi_io, *_explanation(folders, rules, found["pid"], found["cache_bytes"], started)]:
+        hdf5 = ["HDF5's files: by Ferry, where the program's HDF5 is 1.14 or newer"] if options.hdf5 else []
+        for line in [
+            *mapped,
+            *mpi_io,
+            *hdf5,
+            *_explanation(folders, rules, found["pid"], found["cache_bytes"], started),
+        ]:
             streams.say(line)
     preloaded = re.split(r"[\s:]+", environment.get("LD_PRELOAD", ""))
     others = [name for name in preloaded if name not in ("", *libraries) and not name.endswith(f"/{MPI_IO_LIBRARY}")]
@@ -113,6 +121,8 @@ def _additions(options: RunOptions, targets: Sequence[maps.Target], environment:
         "FERRY_MPIIO_MAP": "\n".join(f"{target.folder}={target.uri}" for target in targets) if options.mpi_io else "",
     }
     variables = {name: value for name, value in variables.items() if value}
+    if options.hdf5:
+        variables |= _hdf5_driver(environment)
     if rules and summary != "-" and "FERRY_IOBUF_SUMMARY" not in environment:
         variables["FERRY_IOBUF_SUMMARY"] = summary  # empty: none
     return variables
@@ -133,6 +143,17 @@ def _library(name: str) -> str:
             f"{library} has a space or a colon in its path, which LD_PRELOAD does not take; install Ferry elsewhere"
         )
     return library
+
+
+def _hdf5_driver(environment: dict[str, str]) -> dict[str, str]:
+    """Returns the variables by which HDF5 takes Ferry for its files. Raises FerryError."""
+    folder = str(find_library(HDF5_DRIVER).parent)
+    # Without the variable HDF5 looks in folders of its own: usually in these.
+    others = environment.get("HDF5_PLUGIN_PATH", "/usr/local/lib/plugin:/usr/local/hdf5/lib/plugin")
+    if ":" in folder:
+        raise FerryError(f"{folder} has a colon, which HDF5_PLUGIN_PATH does not take; install Ferry elsewhere")
+    places = [folder, *(place for place in others.split(":") if place not in ("", folder))]
+    return {"HDF5_DRIVER": "ferry", "HDF5_PLUGIN_PATH": ":".join(places)}
 
 
 def _buffer_rule(text: str) -> str:
