@@ -75,7 +75,14 @@ BoundedPool::~BoundedPool() {
 void BoundedPool::execute(const std::shared_ptr<BoundedCall>& call) {
   const std::lock_guard lock(state_->mutex);
   state_->waiting.push_back(call);
-  grow();
+  try {
+    grow();
+  } catch (const std::system_error&) {
+    if (state_->threads == state_->late) {  // there is none to do it
+      state_->waiting.pop_back();
+      throw;
+    }
+  }
   state_->more.notify_one();
   if (call->deadline() < state_->next_look) state_->changed.notify_all();
 }
