@@ -31,7 +31,8 @@ class Rig:
         self.state = folder / ".ferry" / "rig" / "ceph"
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return run_program(self.folder / "rigs" / "rig", *words)
+        # The rig gives a cluster two minutes to come up, and says then that it did not.
+        return run_program(self.folder / "rigs" / "rig", *words, timeout=300)
 
     def process(self, name: str) -> int:
         return int((self.state / f"{name}.process").read_text().split()[0])
