@@ -4,6 +4,8 @@
 # status, its seconds and its seconds of CPU time. SIGTERM ends them all.
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" >/dev/null && pwd -P)
+# shellcheck source=scripts/cpu_time.sh
+source "$here/cpu_time.sh"
 dir=$1
 shift
 trap 'trap - TERM; kill -- "-$$"' TERM
@@ -11,13 +13,6 @@ trap 'trap - TERM; kill -- "-$$"' TERM
 renice -n 19 -p $$ >/dev/null
 # Where sessions share the CPUs evenly, a nice value counts within its session only.
 { printf 19 >/proc/self/autogroup; } 2>/dev/null || true
-
-# Of this shell's children that have ended.
-read_cpu_s() {
-  local -a fields
-  read -r -a fields <"/proc/$$/stat"
-  cpu_s=$(((fields[15] + fields[16]) / $(getconf CLK_TCK)))
-}
 
 for stage in "$@"; do
   began=$SECONDS

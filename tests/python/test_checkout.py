@@ -22,6 +22,7 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout with ./test, a set-up that does nothing and a stage that a test fills in."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "test", tmp_path)
+    shutil.copy(ROOT / "scripts" / "cpu_time.sh", tmp_path / "scripts")
     (tmp_path / ".gitignore").write_text("/build/\n/.ferry/\n__pycache__/\n*.pyc\n")
     (tmp_path / "scripts" / "setup.sh").write_text(
         'for name in begin all unlock say; do eval "setup_$name() { :; }"; done\n'
