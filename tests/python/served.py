@@ -12,13 +12,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ferry import programs
 from ferry.errors import FerryError
-from support import TIMEOUT_S, Command
+from support import TIMEOUT_S, Command, mock_of_pvfs2
 
 # File systems whose files ferryd serves, as stat names them.
 SERVED = {"ext2/ext3", "xfs", "btrfs", "f2fs", "tmpfs"}
@@ -91,3 +92,34 @@ def node(command: Command, tmp_path: Path) -> Iterator[Node]:
             os.kill(json.loads(status.stdout)["pid"], signal.SIGKILL)
     for scratch in (folder, sockets):
         shutil.rmtree(scratch)
+
+
+@dataclass
+class Server:
+    """A served folder, and its URI."""
+
+    uri: str
+    folder: Path
+
+    def named(self, name: str) -> str:
+        path, _, settings = self.uri.partition("?")
+        return f"{path.rstrip('/')}/{name}?{settings}" if settings else f"{path.rstrip('/')}/{name}"
+
+
+@pytest.fixture(params=["NFS", "CEPH", "mock"])
+def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """Servers that the rigs start, and PVFS2's library as a mock, which keeps files in a folder."""
+    if request.param == "mock":
+        for name, value in mock_of_pvfs2(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        yield Server("pvfs2:/mock", tmp_path / "served")
+        return
+    uri = os.environ.get(f"FERRY_TEST_{request.param}", "")
+    if not uri:
+        pytest.skip(f"absent: the server of {request.param}; ./test --stage storages starts one")
+    served = Path(os.environ[f"FERRY_TEST_{request.param}_DIRECTORY"])
+    name = f"programs-{os.getpid()}"
+    folder = served / name
+    folder.mkdir()
+    yield Server(Server(uri, served).named(name), folder)
+    shutil.rmtree(folder)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from ferry import programs
 from ferry.errors import FerryError
 
-from served import node  # noqa: F401  (a fixture)
-from served import Node
+from served import Node, Server
 from support import BUILD, mock_of_pvfs2, run_program
 
 h5py = pytest.importorskip("h5py", reason="absent: h5py")
@@ -119,50 +116,22 @@ def test_a_program_does_the_same(tmp_path: Path) -> None:
     assert (tmp_path / "driven").read_bytes() == (tmp_path / "plain").read_bytes(), f"seed {SEED}"
 
 
-@pytest.fixture(params=["NFS", "CEPH", "mock"])
-def folder_of_server(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[str, Path]]:
-    """A folder's URI, to which a name is added in front of the question mark, and the folder itself."""
-    if request.param == "mock":
-        for name, value in mock_of_pvfs2(tmp_path).items():
-            monkeypatch.setenv(name, value)
-        yield "pvfs2:/mock/", tmp_path / "served"
-        return
-    uri = os.environ.get(f"FERRY_TEST_{request.param}", "")
-    if not uri:
-        pytest.skip(f"absent: the server of {request.param}; ./test --stage storages starts one")
-    name = f"hdf5-{os.getpid()}"
-    folder = Path(os.environ[f"FERRY_TEST_{request.param}_DIRECTORY"]) / name
-    folder.mkdir()
-    path, mark, settings = uri.partition("?")
-    yield f"{path.rstrip('/')}/{name}/{mark}{settings}", folder
-    shutil.rmtree(folder)
-
-
-def below(uri: str, name: str) -> str:
-    path, mark, settings = uri.partition("?")
-    return f"{path}{name}{mark}{settings}"
-
-
-def test_a_program_does_the_same_on_a_server(folder_of_server: tuple[str, Path], tmp_path: Path) -> None:
-    uri, folder = folder_of_server
+def test_a_program_does_the_same_on_a_server(server: Server, tmp_path: Path) -> None:
     plain = h5py_program(RANDOM, tmp_path / "plain", SEED, 80)
-    driven = h5py_program(RANDOM, below(uri, "driven"), SEED, 80, **DRIVEN)
+    driven = h5py_program(RANDOM, server.named("driven"), SEED, 80, **DRIVEN)
     assert (driven.returncode, driven.stdout, driven.stderr) == (0, plain.stdout, ""), f"seed {SEED}"
-    assert (folder / "driven").read_bytes() == (tmp_path / "plain").read_bytes(), f"seed {SEED}"
+    assert (server.folder / "driven").read_bytes() == (tmp_path / "plain").read_bytes(), f"seed {SEED}"
 
 
-def test_what_a_program_leaves_open_is_written_at_its_end(folder_of_server: tuple[str, Path]) -> None:
-    uri, folder = folder_of_server
+def test_what_a_program_leaves_open_is_written_at_its_end(server: Server) -> None:
     text = "import h5py, sys; file = h5py.File(sys.argv[1], 'w'); file['x'] = range(5000); kept = file['x']"
-    done = h5py_program(text, below(uri, "open"), **DRIVEN)
+    done = h5py_program(text, server.named("open"), **DRIVEN)
     assert (done.returncode, done.stderr) == (0, "")
-    with h5py.File(folder / "open") as file:
+    with h5py.File(server.folder / "open") as file:
         assert list(file["x"]) == list(range(5000))
     # Its client has said goodbye: the next one need not wait.
     text = "import h5py, sys; print(h5py.File(sys.argv[1], 'r+')['x'][4999])"
-    assert h5py_program(text, below(uri, "open"), **DRIVEN).stdout == "4999\n"
+    assert h5py_program(text, server.named("open"), **DRIVEN).stdout == "4999\n"
 
 
 def test_what_cannot_be_written_at_the_end_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,16 +175,14 @@ def test_links_to_other_files(tmp_path: Path) -> None:
     assert plain.stdout.startswith("[0, 9, ")
 
 
-def test_links_to_files_of_a_server(folder_of_server: tuple[str, Path], tmp_path: Path) -> None:
-    uri, _ = folder_of_server
+def test_links_to_files_of_a_server(server: Server, tmp_path: Path) -> None:
     plain = h5py_program(LINKS, tmp_path / "plain", tmp_path / "other", "other")
-    other = below(uri, "other")
-    driven = h5py_program(LINKS, below(uri, "links"), other, other, **DRIVEN)
+    other = server.named("other")
+    driven = h5py_program(LINKS, server.named("links"), other, other, **DRIVEN)
     assert driven.stdout == plain.stdout, driven.stderr
 
 
-def test_errors_are_those_of_python(folder_of_server: tuple[str, Path]) -> None:
-    uri, _ = folder_of_server
+def test_errors_are_those_of_python(server: Server) -> None:
     text = """
 import h5py, sys
 for mode in ("r", "r+", "x", "x"):
@@ -224,7 +191,7 @@ for mode in ("r", "r+", "x", "x"):
     except OSError as error:
         print(type(error).__name__, "HDF5" in str(error))
 """
-    done = h5py_program(text, below(uri, "none"), **DRIVEN)
+    done = h5py_program(text, server.named("none"), **DRIVEN)
     assert done.stdout.split("\n") == [
         "FileNotFoundError False",
         "FileNotFoundError False",
@@ -285,7 +252,7 @@ def test_h5pys_own_tests_pass(tmp_path: Path) -> None:
 SHOWN = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('HDF5_')}))"
 
 
-def test_the_command(node: Node) -> None:  # noqa: F811
+def test_the_command(node: Node) -> None:
     node.command.environment = environment(**node.command.environment)
     text = "import h5py, sys; f = h5py.File(sys.argv[1], 'w'); f['x'] = 5; print(f['x'][()], f.driver)"
     shown = node.command.succeeds("run", "--hdf5", "--", sys.executable, "-c", text, node.folder / "file")
@@ -295,7 +262,7 @@ def test_the_command(node: Node) -> None:  # noqa: F811
     assert "HDF5's files: by Ferry" in node.command.run("run", "--hdf5", "--explain", "--", "true").stderr
 
 
-def test_the_command_keeps_other_plugins(node: Node) -> None:  # noqa: F811
+def test_the_command_keeps_other_plugins(node: Node) -> None:
     node.command.environment = environment(**node.command.environment)
     words = ["run", "--hdf5", "--", sys.executable, "-c", SHOWN]
     folder = str((BUILD / DRIVER).parent.resolve())

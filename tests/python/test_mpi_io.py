@@ -11,17 +11,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from ferry import programs
 from ferry.errors import FerryError
 
-from served import node  # noqa: F401  (a fixture)
-from served import Node
-from support import BUILD, mock_of_pvfs2, run_program
+from served import Node, Server
+from support import BUILD, run_program
 
 
 def of_the_build(variable: str) -> str:
@@ -277,7 +274,7 @@ def test_what_is_no_regular_file_is_left_to_the_library(tmp_path: Path, path: st
 # ---- the command, and files without a mount --------------------------------------------------------
 
 
-def test_the_command(node: Node, tmp_path: Path) -> None:  # noqa: F811
+def test_the_command(node: Node, tmp_path: Path) -> None:
     words = [MPIEXEC, "-n", 2, BUILD / "mpiio_random_calls", node.folder / "file", SEED, 40]
     summary = tmp_path / "summary"
     shown = node.command.succeeds("run", "--mpi-io", f"--summary={summary}", "--", *words)
@@ -290,47 +287,16 @@ def test_the_command(node: Node, tmp_path: Path) -> None:  # noqa: F811
     assert not summary.exists() or "collective transfers" not in summary.read_text()
 
 
-def test_the_command_explains(node: Node) -> None:  # noqa: F811
+def test_the_command_explains(node: Node) -> None:
     done = node.command.run("run", "--mpi-io", "--explain", "--", "true")
     assert "collective MPI-IO: by Ferry; all other MPI-IO by the MPI library" in done.stderr
 
 
-def test_the_command_says_that_it_is_not_built(node: Node, tmp_path: Path) -> None:  # noqa: F811
+def test_the_command_says_that_it_is_not_built(node: Node, tmp_path: Path) -> None:
     for name in ("ferryd", "libferry_run.so"):
         (tmp_path / name).symlink_to(BUILD / name)
     node.command.environment["FERRY_BUILD_DIR"] = str(tmp_path)
     node.command.fails("run", "--mpi-io", "--", "true", says="where an MPI library of MPI 3.1 is installed")
-
-
-@dataclass
-class Server:
-    """A served folder, and its URI."""
-
-    uri: str
-    folder: Path
-
-    def named(self, name: str) -> str:
-        path, _, settings = self.uri.partition("?")
-        return f"{path.rstrip('/')}/{name}?{settings}" if settings else f"{path.rstrip('/')}/{name}"
-
-
-@pytest.fixture(params=["NFS", "CEPH", "mock"])
-def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """Servers that the rigs start, and PVFS2's library as a mock, which keeps files in a folder."""
-    if request.param == "mock":
-        for name, value in mock_of_pvfs2(tmp_path).items():
-            monkeypatch.setenv(name, value)
-        yield Server("pvfs2:/mock", tmp_path / "served")
-        return
-    uri = os.environ.get(f"FERRY_TEST_{request.param}", "")
-    if not uri:
-        pytest.skip(f"absent: the server of {request.param}; ./test --stage storages starts one")
-    served = Path(os.environ[f"FERRY_TEST_{request.param}_DIRECTORY"])
-    name = f"mpi-io-{os.getpid()}"
-    folder = served / name
-    folder.mkdir()
-    yield Server(Server(uri, served).named(name), folder)
-    shutil.rmtree(folder)
 
 
 # What runs there with nonblocking collective transfers: with Open MPI, these need threads.
@@ -372,7 +338,7 @@ def test_nonblocking_collective_transfers_on_a_server_need_threads(server: Serve
     assert found["closing it"] == "[done] [done]"
 
 
-def test_a_mapped_folder(server: Server, node: Node, tmp_path: Path) -> None:  # noqa: F811
+def test_a_mapped_folder(server: Server, node: Node, tmp_path: Path) -> None:
     """The ranks go to the server themselves, by names below the folder."""
     (tmp_path / "mapped").mkdir()
     done = node.command.run(
