@@ -172,12 +172,12 @@ struct PathStatus {
   std::uint32_t mode = 0;        // type and permissions, as in stat(2)
 };
 
-// Equal for two open files that are the same, also by different names, but not by different names
-// of their server.
-struct FileIdentity {
+// Of an open file. Device and inode are those of another one if both are the same file, also by
+// different names, but not by different names of their server.
+struct OpenStatus {
+  std::uint64_t size_bytes = 0;
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
-  bool operator==(const FileIdentity&) const = default;
 };
 
 // An entry of a directory. Symbolic links are not followed.
@@ -277,7 +277,7 @@ class File {
 
   // These throw ferry::Error.
   std::uint64_t size() const;
-  FileIdentity identity() const;
+  OpenStatus status() const;
   void truncate(std::uint64_t bytes) const;
   void sync() const;  // data and metadata are durable
   // Waits for transfers in flight and closes. Reports errors of close(2). May be repeated.

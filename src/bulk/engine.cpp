@@ -268,12 +268,12 @@ std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
 }
 
 std::uint64_t File::size() const {
-  return control(open_file(), {.kind = storage::Kind::file_status}).size_bytes;
+  return status().size_bytes;
 }
 
-FileIdentity File::identity() const {
-  const storage::Status status = control(open_file(), {.kind = storage::Kind::file_status});
-  return {status.device, status.inode};
+OpenStatus File::status() const {
+  const storage::Status found = control(open_file(), {.kind = storage::Kind::file_status});
+  return {found.size_bytes, found.device, found.inode};
 }
 
 void File::truncate(std::uint64_t bytes) const {

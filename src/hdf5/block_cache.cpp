@@ -115,8 +115,8 @@ void BlockCache::forget(Requests::iterator request) {
 void BlockCache::settle(Request& request) {
   if (!request.future.valid()) return;
   bulk::Future future = std::move(request.future);
-  request.valid_bytes = future.get();
-  std::memset(request.memory.get() + request.valid_bytes, 0, request.bytes() - request.valid_bytes);
+  const std::uint64_t valid_bytes = future.get();
+  std::memset(request.memory.get() + valid_bytes, 0, request.bytes() - valid_bytes);
 }
 
 void BlockCache::read(const ReadPiece& piece) {

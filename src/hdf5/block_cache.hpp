@@ -11,7 +11,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <span>
 
 #include <ferry/bulk.hpp>
 
@@ -58,8 +57,7 @@ class BlockCache {
     std::uint64_t first_block = 0;
     std::uint64_t blocks = 0;
     std::unique_ptr<std::byte[]> memory;
-    std::uint64_t valid_bytes = 0;  // once it is done; zeros follow
-    bulk::Future future;            // valid while it is in flight
+    bulk::Future future;  // valid while it is in flight
     std::uint64_t offset() const { return first_block * block_bytes; }
     std::uint64_t bytes() const { return blocks * block_bytes; }
   };

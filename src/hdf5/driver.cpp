@@ -240,9 +240,9 @@ Outcome close(LibraryFile* library_file) {
 }
 
 int compare(const LibraryFile* one, const LibraryFile* other) {
-  const bulk::FileIdentity& left = of(one).file.identity();
-  const bulk::FileIdentity& right = of(other).file.identity();
-  if (left == right) return 0;
+  const bulk::OpenStatus& left = of(one).file.status();
+  const bulk::OpenStatus& right = of(other).file.status();
+  if (left.device == right.device && left.inode == right.inode) return 0;
   return std::tie(left.device, left.inode) < std::tie(right.device, right.inode) ? -1 : 1;
 }
 
@@ -313,7 +313,7 @@ Outcome read(LibraryFile* library_file, AllocationType, Identifier, Address addr
       file.library, cannot_read,
       [&] { return ranged("file read failed", file.path, address, bytes); },
       [&] {
-        file.file.read({{address, bytes, static_cast<std::byte*>(data)}});
+        file.file.read({address, bytes, static_cast<std::byte*>(data)});
       });
 }
 
@@ -324,7 +324,7 @@ Outcome write(LibraryFile* library_file, AllocationType, Identifier, Address add
       file.library, cannot_write,
       [&] { return ranged("file write failed", file.path, address, bytes); },
       [&] {
-        file.file.write({{address, bytes, static_cast<const std::byte*>(data)}});
+        file.file.write({address, bytes, static_cast<const std::byte*>(data)});
       });
 }
 
@@ -334,7 +334,7 @@ Outcome read_vector(LibraryFile* library_file, Identifier, std::uint32_t count,
   OpenFile& file = of(library_file);
   return guarded(
       file.library, cannot_read, [&] { return named("file read failed", file.path); },
-      [&] { file.file.read(pieces_of<ReadPiece>(count, addresses, bytes, data)); });
+      [&] { file.file.read_vector(pieces_of<ReadPiece>(count, addresses, bytes, data)); });
 }
 
 Outcome write_vector(LibraryFile* library_file, Identifier, std::uint32_t count,
@@ -343,7 +343,7 @@ Outcome write_vector(LibraryFile* library_file, Identifier, std::uint32_t count,
   OpenFile& file = of(library_file);
   return guarded(
       file.library, cannot_write, [&] { return named("file write failed", file.path); },
-      [&] { file.file.write(pieces_of<WritePiece>(count, addresses, bytes, data)); });
+      [&] { file.file.write_vector(pieces_of<WritePiece>(count, addresses, bytes, data)); });
 }
 
 Outcome flush(LibraryFile* library_file, Identifier, bool) {

@@ -114,19 +114,6 @@ std::uint64_t bytes_in_blocks(const ReadPiece& piece) {
   return (piece.end() + block - 1) / block * block - piece.offset / block * block;
 }
 
-template <class Piece>
-bool is_sorted(const std::vector<Piece>& pieces) {
-  return std::is_sorted(pieces.begin(), pieces.end(), [](const Piece& one, const Piece& next) {
-    return one.offset < next.offset;
-  });
-}
-
-template <class Piece>
-void sort(std::vector<Piece>& pieces) {
-  std::sort(pieces.begin(), pieces.end(),
-            [](const Piece& one, const Piece& next) { return one.offset < next.offset; });
-}
-
 bool overlap(const std::vector<WritePiece>& sorted) {
   for (std::size_t i = 1; i < sorted.size(); ++i) {
     if (sorted[i].offset < sorted[i - 1].end()) return true;
@@ -140,8 +127,8 @@ DriverFile::DriverFile(const std::string& path, int flags)
     : engine_(engine_of_this_process()),
       file_(engine_, path, flags),
       descriptor_(descriptor_of(file_)),
-      identity_(file_.identity()),
-      size_bytes_(file_.size()) {
+      status_(file_.status()),
+      size_bytes_(status_.size_bytes) {
   if (!is_mounted()) remote_ = std::make_unique<Remote>(file_);
 }
 
@@ -167,9 +154,15 @@ int DriverFile::descriptor() {
   return descriptor_;
 }
 
-void DriverFile::read(std::vector<ReadPiece> pieces) {
+void DriverFile::read(const ReadPiece& piece) {
   come_to_this_process();
-  if (!is_sorted(pieces)) sort(pieces);
+  read_pieces({&piece, 1});
+}
+
+void DriverFile::read_vector(std::vector<ReadPiece> pieces) {
+  come_to_this_process();
+  if (!std::ranges::is_sorted(pieces, {}, &ReadPiece::offset))
+    std::ranges::sort(pieces, {}, &ReadPiece::offset);
   // Blocks are read whole, also where gaps lie in them.
   const std::uint64_t gap_max = is_mounted() ? gap_bytes_max : BlockCache::block_bytes;
   std::span<const ReadPiece> rest = pieces;
@@ -180,12 +173,16 @@ void DriverFile::read(std::vector<ReadPiece> pieces) {
       batch.add(rest.first(count));
       rest = rest.subspan(count);
     }
-    if (is_mounted()) {
-      read_mounted(batch.whole());
-    } else {
-      read_remote(batch.whole());
-    }
+    read_pieces(batch.whole());
     batch.hand_out();
+  }
+}
+
+void DriverFile::read_pieces(std::span<const ReadPiece> pieces) {
+  if (is_mounted()) {
+    read_mounted(pieces);
+  } else {
+    read_remote(pieces);
   }
 }
 
@@ -263,21 +260,21 @@ void DriverFile::read_blocks(std::span<const ReadPiece> pieces) {
     remote_->blocks.read(piece);
 }
 
-void DriverFile::write(const std::vector<WritePiece>& pieces) {
-  come_to_this_process();
+void DriverFile::write_vector(const std::vector<WritePiece>& pieces) {
   std::vector<WritePiece> copy;
-  if (!is_sorted(pieces)) sort(copy = pieces);
+  if (!std::ranges::is_sorted(pieces, {}, &WritePiece::offset))
+    std::ranges::sort(copy = pieces, {}, &WritePiece::offset);
   const std::vector<WritePiece>& sorted = copy.empty() ? pieces : copy;
   if (overlap(sorted)) {
     for (const WritePiece& piece : pieces)
-      write_one(piece);
+      write(piece);
     return;
   }
   std::span<const WritePiece> rest = sorted;
   while (!rest.empty()) {
     const std::size_t count = count_close(rest, gap_bytes_max);
     if (count == 1) {
-      write_one(rest.front());
+      write(rest.front());
     } else {
       write_together(rest.first(count));
     }
@@ -285,7 +282,8 @@ void DriverFile::write(const std::vector<WritePiece>& pieces) {
   }
 }
 
-void DriverFile::write_one(const WritePiece& piece) {
+void DriverFile::write(const WritePiece& piece) {
+  come_to_this_process();
   if (is_mounted()) {
     file_.write_at(piece.data, piece.bytes, piece.offset);
   } else {
@@ -302,10 +300,10 @@ void DriverFile::write_together(std::span<const WritePiece> pieces) {
   const std::uint64_t offset = pieces.front().offset;
   const std::uint64_t bytes = pieces.back().end() - offset;
   const auto memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  if (bytes_of(pieces) < bytes) read({{offset, bytes, memory.get()}});
+  if (bytes_of(pieces) < bytes) read({offset, bytes, memory.get()});
   for (const WritePiece& piece : pieces)
     std::memcpy(memory.get() + (piece.offset - offset), piece.data, piece.bytes);
-  write_one({offset, bytes, memory.get()});
+  write({offset, bytes, memory.get()});
 }
 
 void DriverFile::settle() {

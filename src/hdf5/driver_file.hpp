@@ -30,9 +30,11 @@ class DriverFile {
   DriverFile& operator=(const DriverFile&) = delete;
 
   // Fill all memory: with zeros behind the end of the file.
-  void read(std::vector<ReadPiece> pieces);
+  void read(const ReadPiece& piece);
+  void read_vector(std::vector<ReadPiece> pieces);
   // Pieces that overlap are written in their order.
-  void write(const std::vector<WritePiece>& pieces);
+  void write(const WritePiece& piece);
+  void write_vector(const std::vector<WritePiece>& pieces);
   // Of a server's file: all that was written is durable. A mounted file's is the kernel's.
   void flush();
   void truncate(std::uint64_t bytes);
@@ -40,7 +42,8 @@ class DriverFile {
 
   // With this program's writes.
   std::uint64_t size_bytes() const { return size_bytes_; }
-  const bulk::FileIdentity& identity() const { return identity_; }
+  // As it was opened.
+  const bulk::OpenStatus& status() const { return status_; }
   bool is_mounted() const { return descriptor_ >= 0; }
   // Of a mounted file; otherwise -1.
   int descriptor();
@@ -55,18 +58,18 @@ class DriverFile {
 
   void come_to_this_process();
   void settle();
+  void read_pieces(std::span<const ReadPiece> pieces);
   void read_mounted(std::span<const ReadPiece> pieces);
   void read_one(const ReadPiece& piece) const;
   void read_remote(std::span<const ReadPiece> pieces);
   void read_blocks(std::span<const ReadPiece> pieces);
-  void write_one(const WritePiece& piece);
   void write_together(std::span<const WritePiece> pieces);
 
   bulk::Engine engine_;
   bulk::File file_;
   MadeHere made_here_;
   int descriptor_ = -1;
-  bulk::FileIdentity identity_;
+  const bulk::OpenStatus status_;
   std::uint64_t size_bytes_ = 0;
   bool has_unsynced_ = false;  // of a server's file
   std::unique_ptr<Remote> remote_;

@@ -6,18 +6,15 @@
 
 namespace ferry::hdf5 {
 
-struct ReadPiece {
+template <class Byte>
+struct FilePiece {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  std::byte* data = nullptr;
+  Byte* data = nullptr;
   std::uint64_t end() const { return offset + bytes; }
 };
 
-struct WritePiece {
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  const std::byte* data = nullptr;
-  std::uint64_t end() const { return offset + bytes; }
-};
+using ReadPiece = FilePiece<std::byte>;
+using WritePiece = FilePiece<const std::byte>;
 
 }  // namespace ferry::hdf5

@@ -460,6 +460,13 @@ class Hdf5OnMock : public test::ClientMock {
   std::string at(const std::string& name, int timeout_s = 60) const {
     return table.uri_of(path(name)) + "&timeout=" + std::to_string(timeout_s);
   }
+  // Writes so many bytes, all of them 'a'.
+  static void fill(Opened& file, std::size_t bytes) {
+    ASSERT_TRUE(file.is_open()) << last_error;
+    EXPECT_EQ(file.write(0, std::string(bytes, 'a')), succeeded);
+    EXPECT_EQ(file.flush(), succeeded);
+  }
+
   test::MockTable table;
   test::Pvfs2Faults faults;
 };
@@ -467,9 +474,7 @@ class Hdf5OnMock : public test::ClientMock {
 // HDF5 takes what it has passed on for written. An error of that must not get lost.
 TEST_F(Hdf5OnMock, AnErrorOfAWriteIsToldAndStays) {
   Opened file(at("full"));
-  ASSERT_TRUE(file.is_open()) << last_error;
-  EXPECT_EQ(file.write(0, std::string(10'000, 'a')), succeeded);
-  EXPECT_EQ(file.flush(), succeeded);
+  fill(file, 10'000);
   faults.fail("PVFS_sys_io", ENOSPC);
   file.write(10'000, std::string(10'000, 'b'));
   EXPECT_EQ(file.flush(), failed);
@@ -512,9 +517,7 @@ TEST_F(Hdf5OnMock, FlushAndCloseMakeWritesDurable) {
 
 TEST_F(Hdf5OnMock, AReadThatFailsMayBeTriedAgain) {
   Opened file(at("again"));
-  ASSERT_TRUE(file.is_open()) << last_error;
-  EXPECT_EQ(file.write(0, std::string(200'000, 'a')), succeeded);
-  EXPECT_EQ(file.flush(), succeeded);
+  fill(file, 200'000);
   faults.fail("PVFS_sys_io", EIO);
   EXPECT_EQ(file.read(100'000, 5), "failed");
   EXPECT_NE(last_error.find("errno = 5,"), std::string::npos) << last_error;
@@ -524,9 +527,7 @@ TEST_F(Hdf5OnMock, AReadThatFailsMayBeTriedAgain) {
 
 TEST_F(Hdf5OnMock, AServerThatHangsIsAnErrorInTime) {
   Opened file(at("hangs", 1));
-  ASSERT_TRUE(file.is_open()) << last_error;
-  EXPECT_EQ(file.write(0, std::string(200'000, 'a')), succeeded);
-  EXPECT_EQ(file.flush(), succeeded);
+  fill(file, 200'000);
   faults.hang("PVFS_sys_io");
   EXPECT_EQ(file.read(100'000, 5), "failed");
   EXPECT_NE(last_error.find("errno = 110,"), std::string::npos) << last_error;
