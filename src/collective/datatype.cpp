@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <initializer_list>
 
 #include <ferry/collective.hpp>
 
@@ -259,7 +260,36 @@ Extents flatten(MPI_Datatype type) {
   }
 }
 
+bool is_one_of(MPI_Datatype type, std::initializer_list<MPI_Datatype> types) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+int element_bytes_of_named(MPI_Datatype type) {
+  const bool is_pair = is_one_of(type, {MPI_SHORT_INT, MPI_2INT, MPI_LONG_INT, MPI_FLOAT_INT,
+                                        MPI_DOUBLE_INT, MPI_LONG_DOUBLE_INT});
+  // Sizes of long doubles agree by chance, but not their formats.
+  if (is_pair || is_one_of(type, {MPI_LONG_DOUBLE, MPI_C_LONG_DOUBLE_COMPLEX})) return 0;
+  int bytes = 0;
+  MPI_Type_size(type, &bytes);
+  MPI_Aint external_bytes = 0;
+  MPI_Pack_external_size("external32", 1, type, &external_bytes);
+  if (external_bytes != bytes) return 0;
+  const bool is_complex =
+      is_one_of(type, {MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_COMPLEX, MPI_DOUBLE_COMPLEX,
+                       MPI_CXX_FLOAT_COMPLEX, MPI_CXX_DOUBLE_COMPLEX});
+  return is_complex ? bytes / 2 : bytes;
+}
+
 }  // namespace
+
+int element_bytes(MPI_Datatype type) {
+  const Contents from(type);
+  if (from.combiner == MPI_COMBINER_NAMED || from.types.empty())
+    return element_bytes_of_named(type);
+  const int bytes = element_bytes(from.types[0]);
+  const auto has_others = [&](MPI_Datatype part) { return element_bytes(part) != bytes; };
+  return std::any_of(from.types.begin() + 1, from.types.end(), has_others) ? 0 : bytes;
+}
 
 bool is_named(MPI_Datatype type) {
   return Envelope(type).combiner == MPI_COMBINER_NAMED;

@@ -94,8 +94,8 @@ void open_beside(MPI_Comm communicator, const std::string& path, int mode, MPI_I
   }
 }
 
-// Files that the MPI library does not have: it gets a handle of /dev/null, for the communicator,
-// the view and the position.
+// Files that the MPI library does not have: it gets a handle of /dev/null, for the communicator
+// and the view.
 int open_alone(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info,
                MPI_File* handle) {
   const int access = mode & (MPI_MODE_RDONLY | MPI_MODE_WRONLY | MPI_MODE_RDWR);
@@ -105,17 +105,16 @@ int open_alone(MPI_Comm communicator, const std::string& path, int mode, MPI_Inf
   if ((access == MPI_MODE_RDONLY && makes != 0) || (access == MPI_MODE_RDWR && in_sequence)) {
     return report(MPI_FILE_NULL, MPI_ERR_AMODE);
   }
-  const int result = library().file_open(communicator, "/dev/null", access, info, handle);
-  if (result != MPI_SUCCESS) return result;
-  try {
-    OpenedFiles::get().add(
-        *handle, std::make_shared<OpenedFile>(communicator, *handle, path, mode, info, Alone{}));
-    return MPI_SUCCESS;
-  } catch (...) {
-    const int code = code_of_exception();
-    library().file_close(handle);
-    return report(MPI_FILE_NULL, code);
-  }
+  int result = MPI_SUCCESS;
+  *handle = MPI_FILE_NULL;
+  const int code = guarded(MPI_FILE_NULL, [&] {
+    const auto file = std::make_shared<OpenedFile>(communicator, path, mode, info, Alone{});
+    result = library().file_open(communicator, "/dev/null", access, info, handle);
+    if (result != MPI_SUCCESS) return;
+    file->hold(*handle);
+    OpenedFiles::get().add(*handle, file);
+  });
+  return code != MPI_SUCCESS ? code : result;
 }
 
 int file_open(MPI_Comm communicator, const char* path, int mode, MPI_Info info, MPI_File* handle) {
@@ -145,9 +144,11 @@ int file_delete(const char* path, MPI_Info info) {
 
 int file_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype,
                   MPI_Datatype filetype, const char* representation, MPI_Info info) {
+  const auto file = find(handle);
+  if (is_alone(file) && file->is_in_sequence() && displacement == MPI_DISPLACEMENT_CURRENT)
+    displacement = file->shared_place();
   const int result =
       library().file_set_view(handle, displacement, etype, filetype, representation, info);
-  const auto file = find(handle);
   if (file == nullptr) return result;
   const std::string why = file->set_view(result, displacement, etype, filetype, representation);
   if (result != MPI_SUCCESS || why.empty() || !file->is_alone()) return result;
@@ -171,10 +172,21 @@ int file_sync(MPI_File handle) {
 
 int file_seek(MPI_File handle, MPI_Offset offset, int whence) {
   const auto file = find(handle);
-  if (!is_alone(file) || whence != MPI_SEEK_END) return library().file_seek(handle, offset, whence);
-  MPI_Offset end = 0;
-  const int result = guarded(handle, [&] { end = file->end_of_file(); });
-  return result != MPI_SUCCESS ? result : library().file_seek(handle, end + offset, MPI_SEEK_SET);
+  if (!is_alone(file)) return library().file_seek(handle, offset, whence);
+  return guarded(handle, [&] { file->seek(offset, whence); });
+}
+
+int file_get_position(MPI_File handle, MPI_Offset* offset) {
+  const auto file = find(handle);
+  if (!is_alone(file)) return library().file_get_position(handle, offset);
+  *offset = file->position();
+  return MPI_SUCCESS;
+}
+
+int file_get_byte_offset(MPI_File handle, MPI_Offset offset, MPI_Offset* bytes) {
+  const auto file = find(handle);
+  if (!is_alone(file)) return library().file_get_byte_offset(handle, offset, bytes);
+  return guarded(handle, [&] { *bytes = file->place_of(offset); });
 }
 
 int file_seek_shared(MPI_File handle, MPI_Offset offset, int whence) {
@@ -340,6 +352,8 @@ struct StandIn<kind, Member> {
 
   // Empty: Ferry carries it out.
   static std::string why_theirs(const OpenedFile& file) {
+    constexpr bool at_shared_pointer = kind == Kind::ordered || kind == Kind::shared;
+    if (!at_shared_pointer && file.is_in_sequence()) return only_in_sequence;
     if constexpr (ends_split) {
       return file.is_split() ? "" : "the end of a transfer that was not begun";
     } else {

@@ -20,6 +20,8 @@
   CALL(set_atomicity, OWN)             \
   CALL(sync, OWN)                      \
   CALL(seek, OWN)                      \
+  CALL(get_position, OWN)              \
+  CALL(get_byte_offset, OWN)           \
   CALL(get_info, OWN)                  \
   CALL(get_amode, OWN)                 \
   CALL(get_size, OWN)                  \

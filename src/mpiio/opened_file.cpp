@@ -11,7 +11,9 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "collective/datatype.hpp"
 #include "collective/mpiio.hpp"
+#include "mpiio/library.hpp"
 #include "mpiio/requests.hpp"
 #include "mpiio/type_maps.hpp"
 #include "storage/router.hpp"
@@ -55,6 +57,8 @@ collective::Options options_of(MPI_Info info, const std::string& refusal) {
 
 // Of a view whose copies interleave Ferry has the first copy. PnetCDF and HDF5 have such views, of
 // sub-arrays behind something else, and use no more of them.
+constexpr const char* mixed_elements =
+    "other elements than the view's, of several sizes, or of a size that external32 does not keep";
 constexpr const char* beyond_the_copy = "more than one copy of a view whose copies interleave";
 
 // The errno of the exception that is being handled.
@@ -104,18 +108,17 @@ OpenedFile::OpenedFile(MPI_Comm communicator, MPI_File handle, const std::string
       file_(communicator, path, access_of(mode),
             options_of(info, refusal_of(communicator, path, mode, info))) {}
 
-OpenedFile::OpenedFile(MPI_Comm communicator, MPI_File handle, const std::string& path, int mode,
-                       MPI_Info info, Alone /*alone*/)
+OpenedFile::OpenedFile(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info,
+                       Alone /*alone*/)
     : is_first_rank_(rank_in(communicator) == 0),
-      handle_(handle),
+      handle_(MPI_FILE_NULL),
       mode_(mode),
       alone_(true),
-      file_(communicator, path, access_of(mode) | creation_of(mode),
-            options_of(info, (mode & MPI_MODE_SEQUENTIAL) != 0 ? "MPI_MODE_SEQUENTIAL" : "")) {
+      file_(communicator, path, access_of(mode) | creation_of(mode), options_of(info, "")) {
   shared_ = std::make_unique<SharedNumbers>(communicator);
   if ((mode & MPI_MODE_APPEND) == 0) return;
   const std::int64_t end = file_.size_bytes();
-  PMPI_File_seek(handle_, end, MPI_SEEK_SET);
+  position_ = end;
   if (is_first_rank_) shared_->set_pointer(end);
   shared_->meet();
 }
@@ -141,8 +144,12 @@ void OpenedFile::count_left(const std::string& why) {
 std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Datatype etype,
                                  MPI_Datatype filetype, const char* representation) {
   std::string why;
+  collective::Representation own;
   if (result != MPI_SUCCESS) {
     why = "the MPI library refuses it";
+  } else if (alone_ && std::strcmp(representation, "external32") == 0) {
+    own = {ByteOrder::big, collective::element_bytes(etype)};
+    if (own.element_bytes == 0) why = "external32 with an etype of " + std::string(mixed_elements);
   } else if (std::strcmp(representation, "native") != 0 &&
              std::strcmp(representation, "internal") != 0) {
     why = std::string("the representation ") + representation;
@@ -150,14 +157,15 @@ std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Dataty
   try {
     // An error is one of all ranks, and so they all try again.
     try {
-      take_view(displacement, filetype, why, false);
+      take_view(displacement, filetype, why, own, false);
     } catch (const Error&) {
-      take_view(displacement, filetype, why, true);
+      take_view(displacement, filetype, why, own, true);
     }
     MPI_Count bytes = 0;
     PMPI_Type_size_x(etype, &bytes);
     etype_bytes_ = bytes;
     displacement_ = displacement;
+    position_ = 0;
     view_left_.clear();
     // All ranks have met for the view.
     if (is_first_rank_ && alone_) shared_->set_pointer(0);
@@ -170,7 +178,8 @@ std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Dataty
 }
 
 void OpenedFile::take_view(MPI_Offset displacement, MPI_Datatype filetype,
-                           const std::string& refusal, bool once) {
+                           const std::string& refusal,
+                           const collective::Representation& representation, bool once) {
   if (!refusal.empty()) file_.refuse(Call::set_view, refusal);
   std::shared_ptr<const TypeMap> map;
   bool shortens = false;
@@ -181,11 +190,12 @@ void OpenedFile::take_view(MPI_Offset displacement, MPI_Datatype filetype,
   } catch (const std::exception& error) {
     file_.refuse(Call::set_view, error.what());
   }
-  file_.set_view(displacement, *map);
+  file_.set_view(displacement, *map, representation);
   some_once_ = once;
   once_ = shortens;
   const std::lock_guard guard(here_mutex_);
   view_ = map;
+  representation_ = representation;
   here_has_view_ = false;
 }
 
@@ -195,14 +205,47 @@ std::int64_t OpenedFile::bytes_before(MPI_Offset etypes) const {
 }
 
 MPI_Offset OpenedFile::position() const {
+  if (alone_) return position_;
   MPI_Offset position = 0;
-  PMPI_File_get_position(handle_, &position);
+  library().file_get_position(handle_, &position);
   return position;
 }
 
 // By what was asked for, also at the end of the file: MPI 4.0, 14.4.1.
-void OpenedFile::move_position(MPI_Offset from, const Arguments& arguments) const {
-  PMPI_File_seek(handle_, from + etypes_of(arguments), MPI_SEEK_SET);
+void OpenedFile::move_position(MPI_Offset from, const Arguments& arguments) {
+  const MPI_Offset to = from + etypes_of(arguments);
+  if (alone_) {
+    position_ = to;
+  } else {
+    library().file_seek(handle_, to, MPI_SEEK_SET);
+  }
+}
+
+void OpenedFile::seek(MPI_Offset offset, int whence) {
+  if (is_in_sequence()) refuse(only_in_sequence);
+  if (whence == MPI_SEEK_CUR) {
+    offset += position();
+  } else if (whence == MPI_SEEK_END) {
+    offset += end_of_file();
+  } else if (whence != MPI_SEEK_SET) {
+    throw Error(EINVAL, "seeking in " + file_.path() + " from nowhere");
+  }
+  if (offset < 0) throw Error(EINVAL, "seeking before the view of " + file_.path());
+  position_ = offset;
+}
+
+MPI_Offset OpenedFile::place_of(MPI_Offset etypes) const {
+  const std::int64_t bytes = bytes_before(etypes);
+  if (bytes < 0) throw Error(EINVAL, "an offset before the view of " + file_.path());
+  if (view_->data_bytes() == 0) return displacement_;
+  return displacement_ + view_->position_of(bytes);
+}
+
+MPI_Offset OpenedFile::shared_place() {
+  shared_->meet();
+  const MPI_Offset place = place_of(shared_position());
+  shared_->meet();  // before one of them moves it
+  return place;
 }
 
 // A view without data shows nothing, however much a program asks for.
@@ -232,6 +275,9 @@ std::string OpenedFile::refusal(const Arguments& arguments) const {
   const std::int64_t bytes = bytes_of(arguments);
   if (bytes < 0) return "too many bytes";
   if (bytes > 0 && etype_bytes_ > 0 && bytes % etype_bytes_ != 0) return "a part of an etype";
+  const int element = representation_.element_bytes;
+  if (element > 1 && collective::element_bytes(arguments.type) != element)
+    return "external32 with data of " + std::string(mixed_elements);
   return {};
 }
 
@@ -325,7 +371,7 @@ std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
   if (is_beyond(at, arguments)) throw Error(ENOTSUP, beyond_the_copy);
   const std::lock_guard guard(here_mutex_);
   collective::File& file = file_here();
-  if (!here_has_view_) file.set_view(displacement_, *view_);
+  if (!here_has_view_) file.set_view(displacement_, *view_, representation_);
   here_has_view_ = true;
   std::optional<SharedNumbers::Turn> turn;  // asked for last: the others wait for its end
   if (atomic_) turn.emplace(*shared_);
@@ -402,6 +448,7 @@ void OpenedFile::start_next(Direction direction, const Arguments& arguments, MPI
 }
 
 void OpenedFile::seek_shared(MPI_Offset offset, int whence) {
+  if (is_in_sequence()) refuse(only_in_sequence);
   const bool is_known = whence == MPI_SEEK_SET || whence == MPI_SEEK_CUR || whence == MPI_SEEK_END;
   int error = is_known ? 0 : EINVAL;
   shared_->meet();

@@ -4,8 +4,9 @@
 // out works: the MPI library does it on its own handle. A file that the library cannot open (a URI)
 // is Ferry's alone: its handle is one of /dev/null, and what Ferry does not carry out is an error.
 //
-// H1  The handle always has the program's view, position, atomicity and hints: Ferry's functions
-//     set them there first. The position lives nowhere else.
+// H1  The handle always has the program's view, atomicity and hints: Ferry's functions set them
+//     there first. The position lives there alone, or, of a file that only Ferry has, here alone:
+//     MPICH 4.0 reports -1 where a view's lower bound is not 0.
 // H2  Whether Ferry or the library carries out a collective transfer is the same on all ranks. It
 //     depends on what collective calls have agreed on, and on arguments that the standard wants to
 //     be the same on all ranks, never on this rank's alone.
@@ -44,6 +45,10 @@ struct Arguments {
 // Says that the MPI library cannot open the file.
 struct Alone {};
 
+// Why other transfers are refused.
+inline constexpr const char* only_in_sequence =
+    "MPI_MODE_SEQUENTIAL allows transfers at the shared file pointer alone";
+
 // Thrown on all ranks: the MPI library has to carry out this transfer.
 struct LeftToLibrary {
   std::string why;
@@ -60,9 +65,12 @@ class OpenedFile {
   OpenedFile(MPI_Comm communicator, MPI_File handle, const std::string& path, int mode,
              MPI_Info info);
   // The same for one that Ferry has alone; makes it if the mode says so.
-  OpenedFile(MPI_Comm communicator, MPI_File handle, const std::string& path, int mode,
-             MPI_Info info, Alone alone);
+  OpenedFile(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info, Alone alone);
+  // What the program holds of such a file; before it has it.
+  void hold(MPI_File handle) { handle_ = handle; }
   bool is_alone() const { return alone_; }
+  // Of a file that Ferry has alone: MPI_MODE_SEQUENTIAL.
+  bool is_in_sequence() const { return (mode_ & MPI_MODE_SEQUENTIAL) != 0; }
   int mode() const { return mode_; }
   // Throws ferry::Error (ENOTSUP), with a text that names the file.
   [[noreturn]] void refuse(const std::string& what) const;
@@ -118,11 +126,17 @@ class OpenedFile {
   void transfer_shared(Direction direction, const Arguments& arguments, Result* result) {
     transfer_at_here(direction, shared_->advance(etypes_of(arguments)), arguments, result);
   }
+  // In etypes of the view.
+  MPI_Offset position() const;
   MPI_Offset shared_position() const { return shared_->pointer(); }
+  // Where in the file an offset in etypes lies.
+  MPI_Offset place_of(MPI_Offset etypes) const;
+  void seek(MPI_Offset offset, int whence);
   std::int64_t size_bytes();
   // In etypes of the view.
   MPI_Offset end_of_file();
   // Collective.
+  MPI_Offset shared_place();
   void seek_shared(MPI_Offset offset, int whence);
   void resize(std::int64_t bytes) { file_.resize(bytes); }
   void grow(std::int64_t bytes);
@@ -140,8 +154,7 @@ class OpenedFile {
  private:
   // The bytes of the view before an offset in etypes.
   std::int64_t bytes_before(MPI_Offset etypes) const;
-  MPI_Offset position() const;
-  void move_position(MPI_Offset from, const Arguments& arguments) const;
+  void move_position(MPI_Offset from, const Arguments& arguments);
   static std::int64_t bytes_of(const Arguments& arguments);
   MPI_Offset etypes_of(const Arguments& arguments) const;
   std::int64_t count_of(const Arguments& arguments) const;
@@ -150,7 +163,7 @@ class OpenedFile {
   bool is_beyond(std::int64_t at, const Arguments& arguments) const;
   // Collective; throws ferry::Error on all ranks if Ferry cannot have the view.
   void take_view(MPI_Offset displacement, MPI_Datatype filetype, const std::string& refusal,
-                 bool once);
+                 const collective::Representation& representation, bool once);
   std::int64_t move_here(Direction direction, MPI_Offset offset, const Arguments& arguments);
   collective::File& file_here();
   // The transfers of collective calls.
@@ -177,17 +190,19 @@ class OpenedFile {
                                                        std::string& why) const;
 
   const bool is_first_rank_;
-  const MPI_File handle_;
+  MPI_File handle_;
   const int mode_;
   const bool alone_;
   collective::File file_;
   std::int64_t etype_bytes_ = 1;
   std::int64_t displacement_ = 0;
+  collective::Representation representation_;
   std::shared_ptr<const collective::TypeMap> view_ = std::make_shared<collective::TypeMap>();
   std::string view_left_;                  // why the library carries out transfers with this view
   bool some_once_ = false;                 // some rank's view_ is the first copy of its view alone
   bool once_ = false;                      // this rank's is
   std::unique_ptr<SharedNumbers> shared_;  // of a file that Ferry has alone
+  std::atomic<MPI_Offset> position_ = 0;   // of such a file; in etypes
   std::atomic<bool> atomic_ = false;
   std::function<std::int64_t()> end_;        // of the split transfer; returns the bytes
   std::atomic<std::int64_t> transfers_ = 0;  // threads may wait for requests at the same time

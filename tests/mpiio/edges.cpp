@@ -299,6 +299,108 @@ void of_copies_that_interleave(MPI_File file) {
   MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
 }
 
+// Data lies before the view's lower bound. Positions are not asked for: MPICH 4.0 does not know
+// them.
+void of_a_lower_bound(MPI_File file) {
+  MPI_Datatype view = MPI_DATATYPE_NULL;
+  MPI_Type_create_resized(MPI_INT, 4, 12, &view);
+  MPI_Type_commit(&view);
+  MPI_File_set_view(file, 12000 + 4 * rank, MPI_INT, view, "native", MPI_INFO_NULL);
+  MPI_Type_free(&view);
+  MPI_Status status;
+  const int out[] = {10 + rank, 20 + rank, 30 + rank};
+  int in[3] = {};
+  int code = MPI_File_write(file, out, 2, MPI_INT, &status);
+  print("writing behind a lower bound", bytes_of(code, status));
+  code = MPI_File_write_at_all(file, 2, out + 2, 1, MPI_INT, &status);
+  print("all writing there", bytes_of(code, status));
+  code = MPI_File_read_at(file, 0, in, 3, MPI_INT, &status);
+  print("reading it there",
+        bytes_of(code, status) + (std::equal(out, out + 3, in) ? "" : " wrong"));
+  MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+}
+
+// Two doubles of each rank in turn, as they lie in memory and by all kinds of transfers.
+void in_external32(MPI_File file) {
+  MPI_Datatype view = MPI_DATATYPE_NULL;
+  MPI_Type_vector(2, 1, ranks, MPI_DOUBLE, &view);
+  MPI_Datatype spread = MPI_DATATYPE_NULL;
+  MPI_Type_create_resized(view, 0, 16 * ranks, &spread);
+  MPI_Type_commit(&spread);
+  const MPI_Offset at = 16000;
+  int code =
+      MPI_File_set_view(file, at + 8 * rank, MPI_DOUBLE, spread, "external32", MPI_INFO_NULL);
+  print("external32", class_of(code));
+  MPI_Type_free(&view);
+  MPI_Type_free(&spread);
+  MPI_Status status;
+  std::vector<double> out(8, 0);
+  for (int i = 0; i < 8; ++i)
+    out[static_cast<std::size_t>(i)] = 1.5 * i + 100 * rank;
+  std::vector<double> in(8, 0);
+  code = MPI_File_write_at_all(file, 0, out.data(), 2, MPI_DOUBLE, &status);
+  print("writing so with all", bytes_of(code, status));
+  MPI_File_seek(file, 2, MPI_SEEK_SET);
+  code = MPI_File_write(file, out.data() + 2, 2, MPI_DOUBLE, &status);
+  print("alone", bytes_of(code, status) + " to " + position_of(file));
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_File_iwrite_at(file, 4, out.data() + 4, 2, MPI_DOUBLE, &request);
+  code = MPI_Wait(&request, &status);
+  print("without waiting", bytes_of(code, status));
+  MPI_File_write_at_all_begin(file, 6, out.data() + 6, 2, MPI_DOUBLE);
+  code = MPI_File_write_at_all_end(file, out.data() + 6, &status);
+  print("in two halves", bytes_of(code, status));
+  code = MPI_File_read_at_all(file, 0, in.data(), 8, MPI_DOUBLE, &status);
+  const bool halves[] = {std::equal(in.begin(), in.begin() + 4, out.begin()),
+                         std::equal(in.begin() + 4, in.end(), out.begin() + 4)};
+  print("reading it so", bytes_of(code, status) + (halves[0] ? "" : " wrong"));
+  print("its second half", halves[1] ? "right" : "wrong");
+  MPI_Offset place = 0;
+  MPI_File_get_byte_offset(file, 3, &place);
+  print("where the fourth lies", std::to_string(place - at));
+  char name[MPI_MAX_DATAREP_STRING] = {};
+  MPI_Datatype types[2] = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL};
+  MPI_Offset displacement = 0;
+  MPI_File_get_view(file, &displacement, &types[0], &types[1], name);
+  MPI_Type_free(&types[1]);
+  print("the view's name", name);
+  MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+  unsigned char bytes[8] = {};
+  MPI_File_read_at_all(file, at + 8 * (ranks + 1), bytes, 8, MPI_BYTE, &status);  // 101.5
+  const unsigned char swapped[8] = {0x40, 0x59, 0x60};
+  print("the bytes in the file", std::equal(bytes, bytes + 8, swapped) ? "swapped" : "other");
+}
+
+// A header that one rank reads, then a part of each rank.
+void in_sequence(const char* path) {
+  const int out = 700 + rank;
+  int in = 0;
+  MPI_Status status;
+  MPI_File file = open(path, MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL, "a sequence");
+  int code = MPI_SUCCESS;
+  if (rank == 0) code = MPI_File_write_shared(file, &out, 1, MPI_INT, &status);
+  print("its header", class_of(code));
+  code = MPI_File_write_ordered(file, &out, 1, MPI_INT, &status);
+  print("write_ordered in it", bytes_of(code, status));
+  code = MPI_File_write_at(file, 0, &out, 1, MPI_INT, &status);
+  print("write_at in it", class_of(code));
+  code = MPI_File_write_all(file, &out, 1, MPI_INT, &status);
+  print("write_all in it", class_of(code));
+  code = MPI_File_seek(file, 0, MPI_SEEK_SET);
+  print("seek in it", class_of(code));
+  close(file, "closing the sequence");
+  file = open(path, MPI_MODE_RDONLY | MPI_MODE_SEQUENTIAL, "to read it");
+  if (rank == 0) code = MPI_File_read_shared(file, &in, 1, MPI_INT, &status);
+  print("the header", rank == 0 ? class_of(code) + " " + std::to_string(in) : "");
+  MPI_Barrier(MPI_COMM_WORLD);
+  code =
+      MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native", MPI_INFO_NULL);
+  print("a view from there on", class_of(code));
+  code = MPI_File_read_ordered(file, &in, 1, MPI_INT, &status);
+  print("read_ordered behind it", bytes_of(code, status) + " " + std::to_string(in));
+  close(file, "closing what was read");
+}
+
 // All ranks write the same bytes at the same time: one of them must win everywhere.
 void in_atomic_mode(MPI_File file) {
   constexpr int bytes = 9'000'000;  // more than one request of a client library
@@ -403,6 +505,8 @@ int main(int argc, char** argv) {
   of_all_ranks(file);
   at_the_shared_pointer(file);
   of_copies_that_interleave(file);
+  of_a_lower_bound(file);
+  in_external32(file);
   in_atomic_mode(file);
 #if MPI_VERSION >= 4
   if (!plain) large_types(file);
@@ -427,6 +531,7 @@ int main(int argc, char** argv) {
   print("with the shared pointer at",
         shared_position_of(file) == std::to_string(size) ? "the end" : "another place");
   close(file, "closing this");
+  in_sequence(path);
 
   file = open(path, MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, "to delete it");
   close(file, "closing and deleting");

@@ -327,6 +327,9 @@ def test_edges_on_a_server(server: Server, tmp_path: Path) -> None:
     differ = {"reading more on one rank", "reading it at the position"}
     if OPEN_MPI:  # its OMPIO forgets there where the view begins
         differ.add("seek_shared to the end")
+    else:  # MPICH's nonblocking and split transfers forget external32
+        assert found["its second half"] == "[right] [right]"
+        differ.add("its second half")
     assert {name for name in found if found[name] != here[name]} == differ
     assert here.keys() == found.keys()
 
