@@ -15,6 +15,7 @@
 // Use a File on the thread that opened it, between MPI's initialisation and finalisation.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -246,11 +247,11 @@ class File {
   Statistics statistics();
 
   // For bindings: a rank whose arguments have a wrong type calls this instead of `call`, so that
-  // the others do not wait for it. Throws on every rank: EINVAL, with the rank and `why` in the
+  // the others do not wait for it. Throws on every rank: `error`, with the rank and `why` in the
   // text.
-  void refuse(Call call, const std::string& why);
+  void refuse(Call call, const std::string& why, int error = EINVAL);
   // The same instead of a nonblocking call: the Transfer of each rank throws the error.
-  Transfer irefuse(Call call, const std::string& why);
+  Transfer irefuse(Call call, const std::string& why, int error = EINVAL);
 
   // The hints in force. The caller frees it with MPI_Info_free.
   MPI_Info hints() const;

@@ -106,12 +106,12 @@ Statistics File::statistics() {
   return impl_->statistics();
 }
 
-void File::refuse(Call call, const std::string& why) {
-  impl_->refuse(call, why);
+void File::refuse(Call call, const std::string& why, int error) {
+  impl_->refuse(call, why, error);
 }
 
-Transfer File::irefuse(Call call, const std::string& why) {
-  return {impl_->orders(), impl_->irefuse(call, why)};
+Transfer File::irefuse(Call call, const std::string& why, int error) {
+  return {impl_->orders(), impl_->irefuse(call, why, error)};
 }
 
 MPI_Info File::hints() const {

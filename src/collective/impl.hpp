@@ -63,8 +63,8 @@ class File::Impl {
                              std::int64_t bytes);
   void close();
   Statistics statistics();
-  void refuse(Call call, const std::string& why);
-  std::shared_ptr<Order> irefuse(Call call, const std::string& why);
+  void refuse(Call call, const std::string& why, int error);
+  std::shared_ptr<Order> irefuse(Call call, const std::string& why, int error);
 
   const Settings& settings() const { return settings_; }
   const std::vector<std::string>& warnings() const { return warnings_; }

@@ -53,14 +53,14 @@ void File::Impl::agree_of_all(Call call, int error, bool in_step, const std::str
   throw Error(Team::error_of(fault), said);
 }
 
-void File::Impl::refuse(Call call, const std::string& why) {
-  meet(call, [&] { begin(call, name_of(call), {}, EINVAL, why); });
+void File::Impl::refuse(Call call, const std::string& why, int error) {
+  meet(call, [&] { begin(call, name_of(call), {}, error, why); });
 }
 
-std::shared_ptr<Order> File::Impl::irefuse(Call call, const std::string& why) {
+std::shared_ptr<Order> File::Impl::irefuse(Call call, const std::string& why, int error) {
   require_open();
-  auto order = orders_->start([this, call, why]() -> std::int64_t {
-    on_all(call, [&] { begin(call, name_of(call), {}, EINVAL, why); });
+  auto order = orders_->start([this, call, why, error]() -> std::int64_t {
+    on_all(call, [&] { begin(call, name_of(call), {}, error, why); });
     return 0;
   });
   order->told = true;  // by the caller

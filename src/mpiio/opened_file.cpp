@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -281,20 +282,16 @@ std::string OpenedFile::refusal(const Arguments& arguments) const {
   return {};
 }
 
-std::shared_ptr<const TypeMap> OpenedFile::memory_of(const Arguments& arguments,
-                                                     std::string& why) const {
-  why = refusal(arguments);
-  if (!why.empty()) return nullptr;
+std::shared_ptr<const TypeMap> OpenedFile::memory_of(std::int64_t at,
+                                                     const Arguments& arguments) const {
+  if (const std::string why = refusal(arguments); !why.empty()) throw Error(EINVAL, why);
+  if (once_ && at > view_->data_bytes() - bytes_of(arguments))
+    throw Error(ENOTSUP, beyond_the_copy);
   try {
     return map_of(arguments.type);
-  } catch (const std::exception& error) {
-    why = error.what();
-    return nullptr;
+  } catch (const std::bad_alloc&) {
+    throw Error(ENOMEM, "a datatype of many pieces");
   }
-}
-
-bool OpenedFile::is_beyond(std::int64_t at, const Arguments& arguments) const {
-  return once_ && at > view_->data_bytes() - bytes_of(arguments);
 }
 
 void OpenedFile::count(std::int64_t moved) {
@@ -305,11 +302,13 @@ void OpenedFile::count(std::int64_t moved) {
 std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
                                    const Arguments& arguments) {
   if (atomic_) return move_in_turn(direction, offset, arguments)();
-  std::string why;
-  const auto map = memory_of(arguments, why);
-  if (map == nullptr) file_.refuse(call_of(direction), why);
   const std::int64_t at = bytes_before(offset);
-  if (is_beyond(at, arguments)) file_.refuse(call_of(direction), beyond_the_copy);
+  std::shared_ptr<const TypeMap> map;
+  try {
+    map = memory_of(at, arguments);
+  } catch (const Error& error) {
+    file_.refuse(call_of(direction), error.reason(), error.code().value());
+  }
   return direction == Direction::read
              ? file_.read_at_all(at, arguments.buffer, *map, count_of(arguments))
              : file_.write_at_all(at, arguments.buffer, *map, count_of(arguments));
@@ -317,11 +316,13 @@ std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
 
 collective::Transfer OpenedFile::start(Direction direction, MPI_Offset offset,
                                        const Arguments& arguments) {
-  std::string why;
-  const auto map = memory_of(arguments, why);
-  if (map == nullptr) return file_.irefuse(call_of(direction), why);
   const std::int64_t at = bytes_before(offset);
-  if (is_beyond(at, arguments)) return file_.irefuse(call_of(direction), beyond_the_copy);
+  std::shared_ptr<const TypeMap> map;
+  try {
+    map = memory_of(at, arguments);
+  } catch (const Error& error) {
+    return file_.irefuse(call_of(direction), error.reason(), error.code().value());
+  }
   return direction == Direction::read
              ? file_.iread_at_all(at, arguments.buffer, *map, count_of(arguments))
              : file_.iwrite_at_all(at, arguments.buffer, *map, count_of(arguments));
@@ -350,9 +351,8 @@ void OpenedFile::transfer_at(Direction direction, MPI_Offset offset, const Argum
     count(moved);
     fill_in(status, moved);
   } catch (const Error& error) {
-    // All ranks have the same text.
-    if (alone_ || error.reason().find(beyond_the_copy) == std::string::npos) throw;
-    throw LeftToLibrary{beyond_the_copy};
+    if (alone_ || error.code().value() != ENOTSUP) throw;
+    throw LeftToLibrary{error.reason()};
   }
 }
 
@@ -365,10 +365,8 @@ void OpenedFile::transfer_next(Direction direction, const Arguments& arguments,
 
 std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
                                    const Arguments& arguments) {
-  if (const std::string why = refusal(arguments); !why.empty()) throw Error(EINVAL, why);
-  const auto map = map_of(arguments.type);
   const std::int64_t at = bytes_before(offset);
-  if (is_beyond(at, arguments)) throw Error(ENOTSUP, beyond_the_copy);
+  const auto map = memory_of(at, arguments);
   const std::lock_guard guard(here_mutex_);
   collective::File& file = file_here();
   if (!here_has_view_) file.set_view(displacement_, *view_, representation_);

@@ -159,8 +159,6 @@ class OpenedFile {
   MPI_Offset etypes_of(const Arguments& arguments) const;
   std::int64_t count_of(const Arguments& arguments) const;
   std::string refusal(const Arguments& arguments) const;
-  // Whether it leaves the only copy of the view that Ferry has.
-  bool is_beyond(std::int64_t at, const Arguments& arguments) const;
   // Collective; throws ferry::Error on all ranks if Ferry cannot have the view.
   void take_view(MPI_Offset displacement, MPI_Datatype filetype, const std::string& refusal,
                  const collective::Representation& representation, bool once);
@@ -185,9 +183,9 @@ class OpenedFile {
       return error.code().value();
     }
   }
-  // Null: this rank cannot take part, and `why` says why not.
-  std::shared_ptr<const collective::TypeMap> memory_of(const Arguments& arguments,
-                                                       std::string& why) const;
+  // Throws ferry::Error if this rank cannot take part: ENOTSUP if the MPI library may be able to.
+  std::shared_ptr<const collective::TypeMap> memory_of(std::int64_t at,
+                                                       const Arguments& arguments) const;
 
   const bool is_first_rank_;
   MPI_File handle_;

@@ -320,6 +320,19 @@ void of_a_lower_bound(MPI_File file) {
   MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
 }
 
+void of_memory_that_goes_backwards(MPI_File file) {
+  MPI_Datatype back = MPI_DATATYPE_NULL;
+  MPI_Type_create_resized(MPI_INT, 0, -4, &back);
+  MPI_Type_commit(&back);
+  const int out[] = {3 + rank, 2, 1};
+  int in[3] = {};
+  int code = MPI_File_write_at_all(file, 14000 + 12 * rank, out + 2, 3, back, MPI_STATUS_IGNORE);
+  print("writing memory backwards", class_of(code));
+  MPI_Type_free(&back);
+  MPI_File_read_at_all(file, 14000 + 12 * rank, in, 3, MPI_INT, MPI_STATUS_IGNORE);
+  print("what is there then", in[0] == 1 && in[2] == out[0] ? "right" : "other");
+}
+
 // Two doubles of each rank in turn, as they lie in memory and by all kinds of transfers.
 void in_external32(MPI_File file) {
   MPI_Datatype view = MPI_DATATYPE_NULL;
@@ -506,6 +519,7 @@ int main(int argc, char** argv) {
   at_the_shared_pointer(file);
   of_copies_that_interleave(file);
   of_a_lower_bound(file);
+  of_memory_that_goes_backwards(file);
   in_external32(file);
   in_atomic_mode(file);
 #if MPI_VERSION >= 4
