@@ -209,8 +209,11 @@ class RandomCalls {
     group_.sync();
   }
   FERRY_DEVICE void cut(std::uint64_t size) {
-    for (std::uint64_t at = size + group_.lane(); at < size_; at += group_.size())
-      plan_.model[at] = 0;
+    if (group_.size() == 1 && size < size_)  // much faster than by bytes
+      __builtin_memset(plan_.model + size, 0, size_ - size);
+    else
+      for (std::uint64_t at = size + group_.lane(); at < size_; at += group_.size())
+        plan_.model[at] = 0;
     size_ = size;
     group_.sync();
   }
