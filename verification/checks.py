@@ -14,12 +14,14 @@ class Model:
     all: dict
     mutations: dict  # mutation: the configuration that catches it
     meanings: list  # the meaning of a checker's error, by part of its message
+    large: tuple = ()  # default checks that need compressed states to fit into memory
 
 
 RING = Model(
     file="ring.pml",
     defaults="SLOTS=2 CALLS=2 CALLS_1=CALLS BATCH=0 STOP_EARLY=0 WORKER=0 DEATH=0 LEAVE=0 PROGRESS=0",
-    optimise="-O2",
+    optimise="-O1",
+    large=("death-while-stopping",),
     quick={"park": ""},
     default={
         "park-one-slot": "SLOTS=1",
