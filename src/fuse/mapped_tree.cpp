@@ -170,7 +170,8 @@ std::optional<std::string> MappedTree::place(std::uint64_t folder, std::string_v
   return path ? std::optional(placed(*path)) : std::nullopt;
 }
 
-fuse_attr MappedTree::attributes(const Status& status) const {
+fuse_attr MappedTree::attributes(std::uint64_t node, const Status& status) {
+  nodes_.tell_bytes(node, status.size_bytes);
   fuse_attr to{};
   to.ino = status.inode;
   // CephFS sums up what is below a directory, late: tar would take it for changed.
@@ -194,7 +195,7 @@ fuse_entry_out MappedTree::entry(std::uint64_t folder, std::string_view name,
   to.nodeid = nodes_.remember(folder, name, status.inode, status.mode);
   to.entry_valid = trusted_s;
   to.attr_valid = attributes_trusted_s(status);
-  to.attr = attributes(status);
+  to.attr = attributes(to.nodeid, status);
   to.attr.nlink = std::max(to.attr.nlink, 1U);  // some storages do not say
   return to;
 }
@@ -262,7 +263,7 @@ void MappedTree::get_attributes(TreeWorker& worker, const KernelRequest& request
     return answer.fail(error);
   fuse_attr_out to{};
   to.attr_valid = attributes_trusted_s(status);
-  to.attr = attributes(status);
+  to.attr = attributes(request.node(), status);
   answer.add(to);
 }
 
@@ -302,7 +303,7 @@ void MappedTree::set_attributes(TreeWorker& worker, const KernelRequest& request
   if (error != 0) return answer.fail(error);
   fuse_attr_out now{};
   now.attr_valid = attributes_trusted_s(status);
-  now.attr = attributes(status);
+  now.attr = attributes(request.node(), status);
   answer.add(now);
 }
 

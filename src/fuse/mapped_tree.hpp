@@ -103,7 +103,7 @@ class MappedTree {
   void answer_made(TreeWorker& worker, const KernelRequest& request, std::string_view name,
                    const std::string& path, std::int64_t error, KernelAnswer& answer);
   fuse_entry_out entry(std::uint64_t folder, std::string_view name, const storage::Status& status);
-  fuse_attr attributes(const storage::Status& status) const;
+  fuse_attr attributes(std::uint64_t node, const storage::Status& status);
 
   storage::Storage& storage_;
   const std::string before_;  // of the root's URI: up to the end of its path

@@ -87,6 +87,8 @@ void MappedTree::open(TreeWorker& worker, const KernelRequest& request, KernelAn
     worker.calls.run({.kind = Kind::close, .file = opened->file.release()});
     return answer.fail(error);
   }
+  // Reads end where the kernel takes the end of the file to be.
+  if (known && known->told_bytes != status.status.size_bytes) answer.outdate(request.node());
   fuse_open_out to{};
   to.open_flags = open_flags(*opened, status.status);
   to.fh = files_.add(opened);

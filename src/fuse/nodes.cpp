@@ -58,6 +58,12 @@ std::optional<Nodes::Known> Nodes::known(std::uint64_t node) const {
   return found == nodes_.end() ? std::nullopt : std::optional(found->second->known);
 }
 
+void Nodes::tell_bytes(std::uint64_t node, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = nodes_.find(node); found != nodes_.end())
+    found->second->known.told_bytes = bytes;
+}
+
 bool Nodes::forget(std::uint64_t node, std::uint64_t times) {
   const std::lock_guard lock(mutex_);
   const auto found = nodes_.find(node);

@@ -32,8 +32,10 @@ class Nodes {
   struct Known {
     std::uint64_t inode = 0;
     std::uint32_t mode = 0;
+    std::uint64_t told_bytes = 0;  // its size as the kernel was last told
   };
   std::optional<Known> known(std::uint64_t node) const;
+  void tell_bytes(std::uint64_t node, std::uint64_t bytes);
   // Returns whether the kernel knows it no more.
   bool forget(std::uint64_t node, std::uint64_t times);
   // The node that the kernel knows by this name; 0: none.

@@ -346,8 +346,8 @@ TEST_P(FuseSession, SeesWhatOthersChange) {
   const std::string path = *folder_ / "f";
   const auto work = [&] {
     const std::string ours = place_ + "/f";
-    for (int i = 0; i < 4; ++i) {
-      const std::string data = pattern(100'000, static_cast<std::uint64_t>(i));
+    for (const unsigned bytes : {100'000U, 100'000U, 10'000U, 0U, 5000U, 200'000U}) {
+      const std::string data = pattern(bytes, bytes);
       ferry::test::write_file(path, data);  // another client
       if (ferry::test::read_file(ours) != data) return 1;
       if (ferry::test::read_file(ours) != data) return 2;
