@@ -27,6 +27,7 @@ using Json = nlohmann::ordered_json;
 
 // Together less than the command waits (daemon.py); much, because a busy machine is no dead ferryd.
 constexpr int answer_ms = 4000;
+constexpr int calls_max = 10;
 constexpr int end_ms = 10'000;
 
 daemon::Daemon* serving = nullptr;  // for the signal handler; set once, before it is installed
@@ -55,15 +56,20 @@ int serve(const Json& wishes) {
 }
 
 daemon::DaemonStatus ask(const std::string& socket_path, daemon::RequestKind kind) {
-  const int socket = daemon::connect_to(socket_path.c_str(), answer_ms);
-  if (socket < 0) throw Error(-socket, "no ferryd serves " + socket_path);
   daemon::DaemonRequest request;
   request.kind = kind;
   daemon::DaemonAnswer answer;
-  int received = -1;
-  const int error = daemon::exchange(socket, request, -1, answer, received);
-  close(socket);
-  if (received >= 0) close(received);
+  int error = EPIPE;
+  // ferryd hangs up on who does not send at once, as happens here where the CPUs are busy.
+  for (int i = 0; i < calls_max && (error == EPIPE || error == ENOTCONN || error == ECONNRESET);
+       ++i) {
+    const int socket = daemon::connect_to(socket_path.c_str(), answer_ms);
+    if (socket < 0) throw Error(-socket, "no ferryd serves " + socket_path);
+    int received = -1;
+    error = daemon::exchange(socket, request, -1, answer, received);
+    close(socket);
+    if (received >= 0) close(received);
+  }
   if (error == EPROTO)
     throw Error(error, "the ferryd at " + socket_path +
                            " is of another version of Ferry; end it with that version's "

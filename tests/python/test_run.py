@@ -9,6 +9,7 @@ import select
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ import pytest
 
 from ferry import daemon, programs
 from ferry.errors import FerryError
-from support import ROOT, TIMEOUT_S, Command
+from support import BUILD, ROOT, TIMEOUT_S, Command
 
 FERRYD = ROOT / "tests" / "python" / "made_up_ferryd.py"
 
@@ -546,6 +547,22 @@ def test_one_that_has_the_socket_and_never_listens_is_not_waited_for(
     with pytest.raises(FerryError, match="another ferryd serves"):
         daemon.ensure(None, 0)
     assert len(built.requests("serve")) > 1
+
+
+def test_a_ferryd_that_hangs_up_is_called_again(built: Built) -> None:
+    """By the program of this build: a busy machine may keep it from sending in time."""
+    built.socket.parent.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as busy:
+        busy.bind(str(built.socket))
+        busy.listen(100)
+        busy.settimeout(TIMEOUT_S)
+        request = json.dumps({"action": "status", "socket": str(built.socket)})
+        with subprocess.Popen([BUILD / "ferryd", request], stdout=subprocess.PIPE, text=True) as asking:
+            for _ in range(10):
+                busy.accept()[0].close()
+            said, _ = asking.communicate(timeout=TIMEOUT_S)
+    assert asking.returncode != 0
+    assert "does not answer" in said
 
 
 def test_a_leftover_socket_is_no_hindrance(built: Built) -> None:
