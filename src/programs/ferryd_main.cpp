@@ -4,6 +4,7 @@
 //   {"action": "stop", "socket": PATH}                                   ends it
 // One JSON object on standard output; exit status 0, 1 (failed), 2 (wrong arguments).
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -60,8 +61,10 @@ daemon::DaemonStatus ask(const std::string& socket_path, daemon::RequestKind kin
   request.kind = kind;
   daemon::DaemonAnswer answer;
   int error = EPIPE;
+  const auto hangs_up = [&] { return error == EPIPE || error == ENOTCONN || error == ECONNRESET; };
+  const auto last_call = std::chrono::steady_clock::now() + std::chrono::milliseconds(answer_ms);
   // ferryd hangs up on who does not send at once, as happens here where the CPUs are busy.
-  for (int i = 0; i < calls_max && (error == EPIPE || error == ENOTCONN || error == ECONNRESET);
+  for (int i = 0; i < calls_max && hangs_up() && std::chrono::steady_clock::now() < last_call;
        ++i) {
     const int socket = daemon::connect_to(socket_path.c_str(), answer_ms);
     if (socket < 0) throw Error(-socket, "no ferryd serves " + socket_path);
