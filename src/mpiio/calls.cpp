@@ -145,8 +145,10 @@ int file_delete(const char* path, MPI_Info info) {
 int file_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype,
                   MPI_Datatype filetype, const char* representation, MPI_Info info) {
   const auto file = find(handle);
-  if (is_alone(file) && file->is_in_sequence() && displacement == MPI_DISPLACEMENT_CURRENT)
-    displacement = file->shared_place();
+  if (is_alone(file) && file->is_in_sequence() && displacement == MPI_DISPLACEMENT_CURRENT) {
+    const int code = guarded(handle, [&] { displacement = file->shared_place(); });
+    if (code != MPI_SUCCESS) return code;
+  }
   const int result =
       library().file_set_view(handle, displacement, etype, filetype, representation, info);
   if (file == nullptr) return result;
