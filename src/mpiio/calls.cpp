@@ -27,14 +27,14 @@ namespace {
 // Gives an error to the handle's error handler, and returns it.
 int report(MPI_File handle, int code) {
   if (handle != MPI_FILE_NULL || library_reports_without_file) {
-    PMPI_File_call_errhandler(handle, code);
+    call_handler(handle, code);
     return code;
   }
   // A new handle has the handler of MPI_FILE_NULL.
   MPI_File other = MPI_FILE_NULL;
   if (library().file_open(MPI_COMM_SELF, "/dev/null", MPI_MODE_RDONLY, MPI_INFO_NULL, &other) ==
       MPI_SUCCESS) {
-    PMPI_File_call_errhandler(other, code);
+    call_handler(other, code);
     library().file_close(&other);
   }
   return code;

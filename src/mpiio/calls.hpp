@@ -116,4 +116,7 @@ inline constexpr int call_count = static_cast<int>(CallIndex::count);
 // and puts Ferry's into their places. An entry is null where the library has no such function.
 using Take = void(void** functions);
 
+// And as "ferry_mpiio_text": the text of an error code of Ferry's, null for others.
+using TextOf = const char*(int code);
+
 }  // namespace ferry::mpiio

@@ -7,6 +7,7 @@
 //
 // The functions pass on whatever they are given as six machine words: none has more parameters, and
 // all are integers and pointers. So they suit any MPI library, whatever its handles are.
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -35,6 +36,8 @@ constexpr const char* calls_name = "libferry_mpiio_calls.so";
 // Written once, under pthread_once.
 void* functions[call_count];
 pthread_once_t once = PTHREAD_ONCE_INIT;
+// Null until the program has called MPI-IO: before, it can have no code of Ferry's.
+std::atomic<ferry::mpiio::TextOf*> text_of{nullptr};
 
 // Returns the path of this library.
 const char* own_path() {
@@ -62,24 +65,33 @@ int find_mpi(dl_phdr_info* object, std::size_t /*bytes*/, void* found) {
   return 1;
 }
 
-// Fills the table with the MPI library's functions. Returns whether it is the one that Ferry was
-// built for.
-bool find_functions() {
-  void* expected = dlopen(FERRY_MPI_LIBRARY_NAME, RTLD_LAZY | RTLD_NOLOAD);
-  void* library = expected;
+// The MPI library that Ferry was built for; null where the program has another.
+void* expected_library() {
+  return dlopen(FERRY_MPI_LIBRARY_NAME, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+// The program's, for dlsym().
+void* find_library() {
+  void* library = expected_library();
   if (library == nullptr && dlsym(RTLD_NEXT, names[0]) == nullptr) {
     dl_iterate_phdr(find_mpi, &library);
   }
-  for (int i = 0; i < call_count; ++i) {
-    functions[i] = dlsym(library != nullptr ? library : RTLD_NEXT, names[i]);
-  }
-  if (functions[0] != nullptr) return expected != nullptr;
+  return library != nullptr ? library : RTLD_NEXT;
+}
+
+// Fills the table with the MPI library's functions.
+void find_functions() {
+  void* library = find_library();
+  for (int i = 0; i < call_count; ++i)
+    functions[i] = dlsym(library, names[i]);
+  if (functions[0] != nullptr) return;
   std::fprintf(stderr, "ferry: a call of MPI-IO, but no MPI library is loaded that has it\n");
   std::abort();
 }
 
 void prepare() {
-  if (!find_functions()) {
+  find_functions();
+  if (expected_library() == nullptr) {
     say("this program's MPI library is not " FERRY_MPI_LIBRARY_NAME, ", which Ferry was built for");
     return;
   }
@@ -95,7 +107,24 @@ void prepare() {
     say("", why != nullptr ? why : path);
     return;
   }
+  text_of = reinterpret_cast<ferry::mpiio::TextOf*>(dlsym(calls, "ferry_mpiio_text"));
   reinterpret_cast<ferry::mpiio::Take*>(take)(functions);
+}
+
+// MPI_Error_string. The buffer has MPI_MAX_ERROR_STRING bytes, which no text of Ferry's exceeds.
+int write_text(int code, char* buffer, int* bytes) {
+  const auto text = text_of.load();
+  if (const char* own = text != nullptr ? text(code) : nullptr) {
+    *bytes = static_cast<int>(std::strlen(own));
+    std::memcpy(buffer, own, static_cast<std::size_t>(*bytes) + 1);
+    return 0;  // MPI_SUCCESS
+  }
+  static void* const function = dlsym(find_library(), "PMPI_Error_string");
+  if (function == nullptr) {
+    std::fprintf(stderr, "ferry: the MPI library has no PMPI_Error_string\n");
+    std::abort();
+  }
+  return reinterpret_cast<int (*)(int, char*, int*)>(function)(code, buffer, bytes);
 }
 
 Word call(CallIndex index, Word a, Word b, Word c, Word d, Word e, Word f) {
@@ -121,3 +150,13 @@ Word call(CallIndex index, Word a, Word b, Word c, Word d, Word e, Word f) {
   FERRY_MPIIO_EXPORT(MPI_File_##name, name) \
   FERRY_MPIIO_EXPORT(PMPI_File_##name, name)
 FERRY_MPIIO_CALLS(FERRY_MPIIO_DEFINE)
+
+extern "C" __attribute__((visibility("default"))) int MPI_Error_string(int code, char* buffer,
+                                                                       int* bytes) {
+  return write_text(code, buffer, bytes);
+}
+
+extern "C" __attribute__((visibility("default"))) int PMPI_Error_string(int code, char* buffer,
+                                                                        int* bytes) {
+  return write_text(code, buffer, bytes);
+}

@@ -21,6 +21,14 @@ inline constexpr bool library_reports_without_file = false;
 inline constexpr bool library_reports_without_file = true;
 #endif
 
+// Whether the library shows the text of a code that was added to one of its own classes. MPICH 4.0
+// shows another one's.
+#ifdef MPICH_VERSION
+inline constexpr bool library_shows_added_texts = false;
+#else
+inline constexpr bool library_shows_added_texts = true;
+#endif
+
 // Written once, before the first call.
 MpiFunctions& library();
 

@@ -43,7 +43,7 @@ struct PendingRequest {
       count(moved);
     } catch (...) {
       code = code_of_exception();
-      PMPI_File_call_errhandler(handle, code);
+      call_handler(handle, code);
     }
   }
 };

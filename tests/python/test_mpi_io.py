@@ -11,12 +11,14 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from ferry import programs
 from ferry.errors import FerryError
 
+from relay import Relay
 from served import Node, Server
 from support import BUILD, run_program
 
@@ -344,6 +346,47 @@ def test_nonblocking_collective_transfers_on_a_server_need_threads(server: Serve
     found = cases(under_ferry(2, BUILD / "mpiio_edges", server.named("file")).stdout)
     assert found["iwrite_at_all"] == "[unsupported] [unsupported]"
     assert found["closing it"] == "[done] [done]"
+
+
+IN_VAIN = (
+    "read_at_all", "iwrite_at_all", "write_at_all_begin", "write_ordered", "sync", "get_size", "open",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("server", ["NFS"], indirect=True)
+@pytest.mark.parametrize("fault", ["hangs", "ends"])
+def test_a_server_that_fails_in_a_transfer(server: Server, tmp_path: Path, fault: str) -> None:
+    """Every call is the same error on all ranks, and once the server works again the job goes on."""
+    nfs_port = int(re.search(r"nfsport=(\d+)", server.uri)[1])  # type: ignore[index]
+    with Relay(nfs_port) as relay:
+        uri = server.named("file").replace(f"nfsport={nfs_port}", f"nfsport={relay.port}") + "&timeout=3"
+        words = [MPIEXEC, "-n", 3, BUILD / "mpiio_failing_server", uri, tmp_path]
+        with subprocess.Popen(
+            list(map(str, words)), env=environment(LD_PRELOAD=str(LIBRARY)), stdout=subprocess.PIPE, text=True
+        ) as program:
+            wait_for(tmp_path / "begun", program)
+            relay.hang() if fault == "hangs" else relay.end()
+            wait_for(tmp_path / "failed", program)
+            relay.go_on() if fault == "hangs" else relay.begin()
+            (tmp_path / "works").touch()
+            output, _ = program.communicate(timeout=60)
+    found = cases(output)
+    assert {found[name] for name in ("a later write_at_all", *IN_VAIN)} == {" ".join(["[I/O]"] * 3)}, output
+    for name in {"a later write_at_all", *IN_VAIN} - {"iwrite_at_all"}:
+        text = found[f"text of {name}"]
+        assert re.match("Ferry: .*: (Connection timed out|Connection refused|Input/output error)$", text), text
+    assert output.count("write_at_all again: [done] [done] [done]\n") == 4, output
+    assert (found["sync again"], found["close"]) == ("[done] [done] [done]",) * 2, output
+    assert found["what is there"] == "[done right] [done right] [done right]"
+    assert program.returncode == 0
+
+
+def wait_for(path: Path, program: subprocess.Popen[str]) -> None:
+    """Waits until the program has made the file."""
+    end = time.monotonic() + 100
+    while not path.exists():
+        assert program.poll() is None and time.monotonic() < end, path.name
+        time.sleep(0.02)
 
 
 def test_a_mapped_folder(server: Server, node: Node, tmp_path: Path) -> None:
