@@ -1,11 +1,13 @@
 // libferry_mpiio_calls.so: what Ferry does in the place of the MPI library's functions.
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -80,6 +82,36 @@ void summarise(const std::string& text) {
   if (!on_stderr) ::close(file);
 }
 
+// ---- files that a program does not close ------------------------------------------------------
+
+// MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else. The standard wants
+// files to be closed by then; MPI libraries take it if they are not, but not if their windows stay.
+int close_all(MPI_Comm /*self*/, int /*key*/, void* /*value*/, void* /*state*/) {
+  for (const auto& file : OpenedFiles::get().remove_all()) {
+    try {
+      file->close();
+    } catch (const std::exception& error) {  // nobody is left to return it to
+      if (file->is_first_rank()) std::fprintf(stderr, "ferry: %s\n", error.what());
+    }
+    if (file->is_first_rank()) summarise(file->summary());
+  }
+  return MPI_SUCCESS;
+}
+
+void add(MPI_File handle, std::shared_ptr<OpenedFile> file) {
+  OpenedFiles::get().add(handle, std::move(file));
+  static const bool is_asked = [] {
+    int is_initialized = 0;  // a program of sessions has no MPI_COMM_SELF
+    PMPI_Initialized(&is_initialized);
+    int key = MPI_KEYVAL_INVALID;
+    return is_initialized != 0 &&
+           PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, close_all, &key, nullptr) ==
+               MPI_SUCCESS &&
+           PMPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr) == MPI_SUCCESS;
+  }();
+  static_cast<void>(is_asked);
+}
+
 // ---- functions of their own --------------------------------------------------------------------
 
 // Files that the MPI library has, too. If Ferry cannot have it, the library has it all the same.
@@ -87,7 +119,7 @@ void open_beside(MPI_Comm communicator, const std::string& path, int mode, MPI_I
                  MPI_File handle) {
   try {
     const auto file = std::make_shared<OpenedFile>(communicator, handle, path, mode, info);
-    OpenedFiles::get().add(handle, file);
+    add(handle, file);
   } catch (const std::exception& error) {
     const std::string why = std::string("the MPI library does all MPI-IO: ") + error.what();
     if (rank_in(communicator) == 0 && !is_disabled(info)) summarise(why);
@@ -112,7 +144,7 @@ int open_alone(MPI_Comm communicator, const std::string& path, int mode, MPI_Inf
     result = library().file_open(communicator, "/dev/null", access, info, handle);
     if (result != MPI_SUCCESS) return;
     file->hold(*handle);
-    OpenedFiles::get().add(*handle, file);
+    add(*handle, file);
   });
   return code != MPI_SUCCESS ? code : result;
 }

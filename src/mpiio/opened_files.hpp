@@ -1,10 +1,13 @@
 // The files that Ferry has beside the MPI library's handles.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "mpiio/opened_file.hpp"
 
@@ -20,22 +23,42 @@ class OpenedFiles {
   }
   void add(MPI_File handle, std::shared_ptr<OpenedFile> file) {
     const std::lock_guard guard(mutex_);
-    files_[handle] = std::move(file);
+    files_[handle] = {std::move(file), ++opened_};
   }
   // Null: none.
   std::shared_ptr<OpenedFile> find(MPI_File handle) {
     const std::lock_guard guard(mutex_);
     const auto found = files_.find(handle);
-    return found == files_.end() ? nullptr : found->second;
+    return found == files_.end() ? nullptr : found->second.file;
   }
   void remove(MPI_File handle) {
     const std::lock_guard guard(mutex_);
     files_.erase(handle);
   }
+  // In the order in which they were opened, which suits all ranks: opening is collective.
+  std::vector<std::shared_ptr<OpenedFile>> remove_all() {
+    std::vector<Entry> entries;
+    {
+      const std::lock_guard guard(mutex_);
+      for (auto& [handle, entry] : std::exchange(files_, {}))
+        entries.push_back(std::move(entry));
+    }
+    std::ranges::sort(entries, {}, &Entry::opened);
+    std::vector<std::shared_ptr<OpenedFile>> files;
+    for (Entry& entry : entries)
+      files.push_back(std::move(entry.file));
+    return files;
+  }
 
  private:
+  struct Entry {
+    std::shared_ptr<OpenedFile> file;
+    std::uint64_t opened = 0;
+  };
+
   std::mutex mutex_;
-  std::unordered_map<MPI_File, std::shared_ptr<OpenedFile>> files_;
+  std::unordered_map<MPI_File, Entry> files_;
+  std::uint64_t opened_ = 0;
 };
 
 }  // namespace ferry::mpiio

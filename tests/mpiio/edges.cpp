@@ -559,6 +559,10 @@ int main(int argc, char** argv) {
   if (rank == 0) code = MPI_File_delete(path, MPI_INFO_NULL);
   print("deleting it twice", rank == 0 ? class_of(code) : "");
   static_cast<void>(twice);
+  file = open(path, MPI_MODE_CREATE | MPI_MODE_WRONLY, "making one that stays open");
+  data[0] = 'o';
+  code = MPI_File_write_at_all(file, rank, data, 1, MPI_BYTE, MPI_STATUS_IGNORE);
+  print("writing to that", class_of(code));
   MPI_Finalize();
   return 0;
 }

@@ -128,7 +128,7 @@ def test_edges_are_the_same(tmp_path: Path) -> None:
     assert {name: found[name] for name in ONLY_FERRY} == {
         name: f"[{seen}] [{seen}]" for name, seen in ONLY_FERRY.items()
     }
-    assert list(tmp_path.iterdir()) == []
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"plain": b"oo", "ferry": b"oo"}
 
 
 FORTRAN = """
@@ -339,6 +339,9 @@ def test_edges_on_a_server(server: Server, tmp_path: Path) -> None:
         differ.add("its second half")
     assert {name for name in found if found[name] != here[name]} == differ
     assert here.keys() == found.keys()
+    # MPI_Finalize closes a file that stayed open.
+    assert (server.folder / "file").read_bytes() == b"oo"
+    assert re.search(r"^ferry-run: .*: 1 collective transfers", there.stderr, re.MULTILINE), there.stderr
 
 
 @pytest.mark.skipif(not OPEN_MPI, reason="MPICH asks requests whether they are done")
