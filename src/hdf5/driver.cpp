@@ -21,6 +21,7 @@
 #include "hdf5/driver_file.hpp"
 #include "hdf5/driver_interface.hpp"
 #include "hdf5/engine.hpp"
+#include "hdf5/selections.hpp"
 
 namespace ferry::hdf5 {
 namespace {
@@ -46,6 +47,12 @@ class Library {
   template <class Function>
   Function* function(const char* name) const {
     return reinterpret_cast<Function*>(symbol(name));
+  }
+
+  SelectionFunctions selection_functions() const {
+    return {function<SelectionFunctions::Create>("H5Ssel_iter_create"),
+            function<SelectionFunctions::Next>("H5Ssel_iter_get_seq_list"),
+            function<SelectionFunctions::Close>("H5Ssel_iter_close")};
   }
 
   // An identifier that the library has made when it was initialised.
@@ -115,6 +122,7 @@ struct OpenFile : LibraryFile {
   OpenFile(const Library& of, const char* name, int flags)
       : LibraryFile{}, library(of), path(name), file(name, flags) {}
   const Library library;
+  const SelectionFunctions selections = library.selection_functions();
   const std::string path;
   Address end_of_allocation = 0;
   DriverFile file;
@@ -334,7 +342,10 @@ Outcome read_vector(LibraryFile* library_file, Identifier, std::uint32_t count,
   OpenFile& file = of(library_file);
   return guarded(
       file.library, cannot_read, [&] { return named("file read failed", file.path); },
-      [&] { file.file.read_vector(pieces_of<ReadPiece>(count, addresses, bytes, data)); });
+      [&] {
+        std::vector<ReadPiece> pieces = pieces_of<ReadPiece>(count, addresses, bytes, data);
+        file.file.read_vector(pieces);
+      });
 }
 
 Outcome write_vector(LibraryFile* library_file, Identifier, std::uint32_t count,
@@ -344,6 +355,38 @@ Outcome write_vector(LibraryFile* library_file, Identifier, std::uint32_t count,
   return guarded(
       file.library, cannot_write, [&] { return named("file write failed", file.path); },
       [&] { file.file.write_vector(pieces_of<WritePiece>(count, addresses, bytes, data)); });
+}
+
+Outcome read_selection(LibraryFile* library_file, AllocationType, Identifier, std::uint32_t count,
+                       const Identifier* memory_spaces, const Identifier* file_spaces,
+                       const Address* offsets, const std::size_t* element_bytes,
+                       void* const* data) {
+  OpenFile& file = of(library_file);
+  const Selections<void> selections{count,   memory_spaces, file_spaces,
+                                    offsets, element_bytes, data};
+  return guarded(
+      file.library, cannot_read, [&] { return named("file read failed", file.path); },
+      [&] {
+        for_pieces<ReadPiece>(file.selections, selections, [&](std::vector<ReadPiece>& pieces) {
+          file.file.read_vector(pieces);
+        });
+      });
+}
+
+Outcome write_selection(LibraryFile* library_file, AllocationType, Identifier, std::uint32_t count,
+                        const Identifier* memory_spaces, const Identifier* file_spaces,
+                        const Address* offsets, const std::size_t* element_bytes,
+                        const void* const* data) {
+  OpenFile& file = of(library_file);
+  const Selections<const void> selections{count,   memory_spaces, file_spaces,
+                                          offsets, element_bytes, data};
+  return guarded(
+      file.library, cannot_write, [&] { return named("file write failed", file.path); },
+      [&] {
+        for_pieces<WritePiece>(file.selections, selections, [&](std::vector<WritePiece>& pieces) {
+          file.file.write_vector(pieces);
+        });
+      });
 }
 
 Outcome flush(LibraryFile* library_file, Identifier, bool) {
@@ -391,7 +434,7 @@ Outcome remove(const char* name, Identifier) {
   return outcome;
 }
 
-constexpr DriverClass make_class() {
+constexpr DriverClass make_class(bool with_selections) {
   DriverClass made{};
   made.version = 1;
   made.value = driver_value;
@@ -411,6 +454,10 @@ constexpr DriverClass make_class() {
   made.write = write;
   made.read_vector = read_vector;
   made.write_vector = write_vector;
+  if (with_selections) {
+    made.read_selection = read_selection;
+    made.write_selection = write_selection;
+  }
   made.flush = flush;
   made.truncate = truncate;
   made.lock = lock;
@@ -424,7 +471,9 @@ constexpr DriverClass make_class() {
   return made;
 }
 
-constexpr DriverClass driver_class = make_class();
+constexpr DriverClass driver_class = make_class(true);
+// For a library that cannot be asked for its functions.
+constexpr DriverClass class_without_selections = make_class(false);
 
 }  // namespace
 }  // namespace ferry::hdf5
@@ -437,7 +486,9 @@ __attribute__((visibility("default"))) int H5PLget_plugin_type() {
 }
 
 __attribute__((visibility("default"))) const void* H5PLget_plugin_info() {
-  return &ferry::hdf5::driver_class;
+  using namespace ferry::hdf5;
+  const bool can_list = FERRY_CALLING_LIBRARY.selection_functions().are_there();
+  return can_list ? &driver_class : &class_without_selections;
 }
 // NOLINTEND(readability-identifier-naming)
 }

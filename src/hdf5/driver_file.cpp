@@ -72,6 +72,17 @@ std::size_t count_close(std::span<const Piece> pieces, std::uint64_t gap_max) {
   return count;
 }
 
+// Single numbers without a call.
+void copy_piece(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  if (bytes == sizeof(double)) {
+    std::memcpy(to, from, sizeof(double));
+  } else if (bytes == sizeof(float)) {
+    std::memcpy(to, from, sizeof(float));
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
 // Pieces in order of their offsets, of which those that lie close together are read as one.
 class Batch {
  public:
@@ -94,7 +105,7 @@ class Batch {
     for (const Run& run : runs_) {
       const std::uint64_t offset = run.pieces.front().offset;
       for (const ReadPiece& piece : run.pieces)
-        std::memcpy(piece.data, run.memory.get() + (piece.offset - offset), piece.bytes);
+        copy_piece(piece.data, run.memory.get() + (piece.offset - offset), piece.bytes);
     }
   }
 
@@ -159,7 +170,7 @@ void DriverFile::read(const ReadPiece& piece) {
   read_pieces({&piece, 1});
 }
 
-void DriverFile::read_vector(std::vector<ReadPiece> pieces) {
+void DriverFile::read_vector(std::span<ReadPiece> pieces) {
   come_to_this_process();
   if (!std::ranges::is_sorted(pieces, {}, &ReadPiece::offset))
     std::ranges::sort(pieces, {}, &ReadPiece::offset);
@@ -302,7 +313,7 @@ void DriverFile::write_together(std::span<const WritePiece> pieces) {
   const auto memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
   if (bytes_of(pieces) < bytes) read({offset, bytes, memory.get()});
   for (const WritePiece& piece : pieces)
-    std::memcpy(memory.get() + (piece.offset - offset), piece.data, piece.bytes);
+    copy_piece(memory.get() + (piece.offset - offset), piece.data, piece.bytes);
   write({offset, bytes, memory.get()});
 }
 

@@ -31,7 +31,8 @@ class DriverFile {
 
   // Fill all memory: with zeros behind the end of the file.
   void read(const ReadPiece& piece);
-  void read_vector(std::vector<ReadPiece> pieces);
+  // Puts the pieces in order.
+  void read_vector(std::span<ReadPiece> pieces);
   // Pieces that overlap are written in their order.
   void write(const WritePiece& piece);
   void write_vector(const std::vector<WritePiece>& pieces);

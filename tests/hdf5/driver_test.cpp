@@ -45,6 +45,65 @@ extern "C" __attribute__((visibility("default"))) int H5Epush2(std::int64_t, con
   return std::strcmp(format, "%s") == 0 ? 0 : -1;
 }
 
+namespace {
+
+struct SelectedRun {
+  std::uint64_t offset;
+  std::size_t bytes;
+};
+
+// Dataspaces by their identifiers, and the iterators over them.
+struct Spaces {
+  struct Iterator {
+    std::int64_t space;
+    std::size_t next = 0;
+  };
+  std::vector<std::vector<SelectedRun>> runs;
+  std::vector<Iterator> iterators;
+  std::size_t closed = 0;
+  std::size_t runs_max = 1000;  // of one call
+  std::size_t fails_at = 0;     // the call that does, from 1
+
+  std::int64_t add(std::vector<SelectedRun> selected) {
+    runs.push_back(std::move(selected));
+    return static_cast<std::int64_t>(runs.size()) - 1;
+  }
+  bool fails() { return fails_at != 0 && --fails_at == 0; }
+};
+Spaces spaces;
+
+}  // namespace
+
+extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): as HDF5 has them
+__attribute__((visibility("default"))) std::int64_t H5Ssel_iter_create(std::int64_t space,
+                                                                       std::size_t, unsigned) {
+  if (spaces.fails()) return -1;
+  spaces.iterators.push_back({space});
+  return static_cast<std::int64_t>(spaces.iterators.size()) - 1;
+}
+
+__attribute__((visibility("default"))) int H5Ssel_iter_get_seq_list(
+    std::int64_t iterator, std::size_t sequences_max, std::size_t /*elements_max*/,
+    std::size_t* sequences, std::size_t* /*elements*/, std::uint64_t* offsets, std::size_t* bytes) {
+  if (spaces.fails()) return -1;
+  Spaces::Iterator& at = spaces.iterators.at(static_cast<std::size_t>(iterator));
+  const auto& runs = spaces.runs.at(static_cast<std::size_t>(at.space));
+  *sequences = 0;
+  while (*sequences < std::min(sequences_max, spaces.runs_max) && at.next < runs.size()) {
+    offsets[*sequences] = runs[at.next].offset;
+    bytes[(*sequences)++] = runs[at.next++].bytes;
+  }
+  return 0;
+}
+
+__attribute__((visibility("default"))) int H5Ssel_iter_close(std::int64_t /*iterator*/) {
+  ++spaces.closed;
+  return 0;
+}
+// NOLINTEND(readability-identifier-naming)
+}
+
 namespace ferry::hdf5 {
 namespace {
 
@@ -153,7 +212,7 @@ class RandomCalls {
       : name_(std::move(name)), file_(std::make_unique<Opened>(name_)) {}
 
   void make_one() {
-    switch (random_.below(14)) {
+    switch (random_.below(18)) {
       case 0:
       case 1:
       case 2:
@@ -173,6 +232,12 @@ class RandomCalls {
       case 11:
         return truncate();
       case 12:
+      case 13:
+        return read_selections();
+      case 14:
+      case 15:
+        return write_selections();
+      case 16:
         EXPECT_EQ(file_->flush(), succeeded);
         if (random_.one_in(3)) check_contents();
         return;
@@ -291,6 +356,98 @@ class RandomCalls {
     for (std::size_t i = 0; i < ranges.size(); ++i)
       expect_written(ranges[i], written[i].data());
   }
+  // Of several dataspaces, whose memory is one buffer. The pieces of file and memory are cut at
+  // places of their own.
+  struct AnySelections {
+    std::vector<std::int64_t> memory_spaces;
+    std::vector<std::int64_t> file_spaces;
+    std::vector<Address> offsets;
+    std::vector<std::size_t> element_bytes;
+    std::vector<Range> in_file;    // in the order of the elements
+    std::vector<Range> in_memory;  // likewise; other cuts
+    std::size_t memory_bytes = 0;
+  };
+  AnySelections any_selections() {
+    AnySelections made;
+    spaces.runs.clear();
+    spaces.iterators.clear();
+    spaces.closed = 0;
+    spaces.runs_max = 1 + random_.below(1000);
+    const std::size_t count = 1 + random_.below(3);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t element = random_.one_in(2) ? 8 : 1 + random_.below(5000);
+      const std::size_t pieces = 1 + random_.below(element == 8 ? 5000 : 100);
+      const std::size_t gap = random_.below(3) * random_.below(200);
+      const Address begin = random_.below(size_max / 2);
+      std::vector<SelectedRun> file_runs;
+      for (std::size_t piece = 0; piece < pieces; ++piece)
+        file_runs.push_back({piece * (element + gap), element});
+      if (random_.one_in(3)) std::reverse(file_runs.begin(), file_runs.end());
+      for (const SelectedRun& run : file_runs)
+        made.in_file.push_back({begin + run.offset, run.bytes});
+      // In memory: cut into runs of several elements with gaps between them.
+      std::vector<SelectedRun> memory_runs;
+      for (std::size_t left = pieces; left > 0;) {
+        const std::size_t elements = 1 + random_.below(std::min<std::size_t>(left, 50));
+        made.memory_bytes += random_.below(2) * 24;
+        memory_runs.push_back({made.memory_bytes, elements * element});
+        made.in_memory.push_back({made.memory_bytes, elements * element});
+        made.memory_bytes += elements * element;
+        left -= elements;
+      }
+      made.offsets.push_back(begin);
+      made.element_bytes.push_back(element);
+      made.file_spaces.push_back(spaces.add(std::move(file_runs)));
+      made.memory_spaces.push_back(spaces.add(std::move(memory_runs)));
+    }
+    return made;
+  }
+  // The bytes of the elements, one after the other.
+  static Bytes gathered(const std::vector<Range>& ranges, const Bytes& from) {
+    Bytes bytes;
+    for (const Range& range : ranges) {
+      const auto begin = from.begin() + static_cast<std::ptrdiff_t>(range.offset);
+      bytes.insert(bytes.end(), begin, begin + static_cast<std::ptrdiff_t>(range.bytes));
+    }
+    return bytes;
+  }
+  void read_selections() {
+    const AnySelections some = any_selections();
+    Bytes found(some.memory_bytes, 0xee);
+    std::vector<void*> data(some.offsets.size());  // null: as before
+    data[0] = found.data();
+    ASSERT_EQ(driver().read_selection(file_->get(), AllocationType::draw, 0,
+                                      static_cast<unsigned>(data.size()), some.memory_spaces.data(),
+                                      some.file_spaces.data(), some.offsets.data(),
+                                      some.element_bytes.data(), data.data()),
+              succeeded)
+        << last_error;
+    EXPECT_EQ(spaces.closed, spaces.iterators.size());
+    Bytes all = expected_;
+    all.resize(std::max(all.size(), 2 * size_max));
+    ASSERT_TRUE(gathered(some.in_memory, found) == gathered(some.in_file, all));
+    for (const Range& range : some.in_memory)
+      std::fill_n(found.begin() + static_cast<std::ptrdiff_t>(range.offset), range.bytes, 0xee);
+    ASSERT_TRUE(found == Bytes(some.memory_bytes, 0xee)) << "between the elements";
+  }
+  void write_selections() {
+    const AnySelections some = any_selections();
+    const Bytes written = any_bytes(some.memory_bytes);
+    std::vector<const void*> data(some.offsets.size());
+    data[0] = written.data();
+    ASSERT_EQ(driver().write_selection(file_->get(), AllocationType::draw, 0,
+                                       static_cast<unsigned>(data.size()),
+                                       some.memory_spaces.data(), some.file_spaces.data(),
+                                       some.offsets.data(), some.element_bytes.data(), data.data()),
+              succeeded)
+        << last_error;
+    const Bytes elements = gathered(some.in_memory, written);
+    std::size_t at = 0;
+    for (const Range& range : some.in_file) {
+      expect_written(range, elements.data() + at);
+      at += range.bytes;
+    }
+  }
   void truncate() {
     const std::size_t bytes = random_.below(size_max);
     ASSERT_EQ(file_->truncate(bytes), succeeded) << last_error;
@@ -317,6 +474,31 @@ TEST_P(Drivers, RandomCallsAreThoseOfAFileInMemory) {
   for (std::uint64_t i = 0; i < count && !HasFailure(); ++i)
     calls.make_one();
   if (!HasFailure()) calls.check_contents();
+}
+
+TEST_P(Drivers, SelectionsThatCannotBeListedAreErrors) {
+  Opened file(at("selected"));
+  ASSERT_EQ(file.write(0, std::string(64, 'a')), succeeded);
+  spaces = {};
+  const std::int64_t space = spaces.add({{0, 8}, {16, 8}});
+  const Address offset = 0;
+  const std::size_t bytes = 8;
+  char memory[32] = {};
+  void* data = memory;
+  for (std::size_t call = 1; call <= 4; ++call) {
+    spaces.fails_at = call;
+    EXPECT_EQ(driver().read_selection(file.get(), AllocationType::draw, 0, 1, &space, &space,
+                                      &offset, &bytes, &data),
+              failed);
+    EXPECT_NE(last_error.find("file read failed: name = '"), std::string::npos) << last_error;
+    EXPECT_EQ(spaces.closed, spaces.iterators.size());
+  }
+  spaces.fails_at = 0;
+  EXPECT_EQ(driver().read_selection(file.get(), AllocationType::draw, 0, 1, &space, &space, &offset,
+                                    &bytes, &data),
+            succeeded);
+  EXPECT_EQ(std::string(memory, 24),
+            std::string(8, 'a') + std::string(8, '\0') + std::string(8, 'a'));
 }
 
 TEST_P(Drivers, FilesThatCannotBeOpenedAreErrorsWithTheirErrno) {

@@ -81,7 +81,7 @@ for name, how in kinds.items():
     file.create_dataset(name, shape=(600, 1000), dtype=chance.choice(["i8", ">f4", "u2"]), **how)
 for step in range(steps):
     data = file[chance.choice(list(kinds))]
-    what = chance.randrange(10)
+    what = chance.randrange(12)
     window = rows(chance.choice([1, 40, 300]), data.shape[0]), rows(chance.choice([1, 100, 1000]), data.shape[1])
     if what < 3:
         data[window] = values.integers(0, 60000, data[window].shape)
@@ -98,6 +98,12 @@ for step in range(steps):
             file[name].attrs["number"] = step
     elif what == 8:
         file.flush()
+    elif what == 9:
+        show(data[sorted(chance.sample(range(data.shape[0]), min(9, data.shape[0]))), window[1]])
+    elif what == 10:
+        points = values.random(data.shape) < 0.002
+        show(data[points])
+        data[points] = values.integers(0, 60000, np.count_nonzero(points))
     else:
         file.close()
         file = h5py.File(path, "r+")
