@@ -27,7 +27,7 @@ LEAST_CACHE_BYTES = 16 * MIB
 _MOST_CACHE_BYTES = 4 * GIB  # of the cache that nobody gave a size
 _START_TIMEOUT_S = 10.0
 _START_POLL_S = 0.02
-_ANSWER_TIMEOUT_S = 15.0  # more than ferryd itself waits for another to end
+_ANSWER_TIMEOUT_S = 25.0  # more than ferryd_main.cpp waits for another to answer and to end, 22 s
 _SHARED_MEMORY = "/dev/shm"
 
 # What stands under a program and is not meant for ferryd.

@@ -40,6 +40,7 @@ struct Client::Place {
   Client* client = nullptr;
   std::uint64_t attachment = 0;  // that the place belongs to; 0: none
   std::uint64_t refused = 0;     // that had no place left
+  std::uint32_t hang_ups = 0;    // of ferryd, when it was asked for a place
   std::uint32_t reader = 0;
   std::uint64_t next_page = 0;  // after the last miss
   std::uint32_t next_entry = 0;
@@ -49,6 +50,9 @@ struct Client::Place {
 namespace {
 
 constexpr int answer_ms = 1000;
+// ferryd hangs up on who does not send at once, as happens where the CPUs are busy. A thread is
+// served by the kernel then, and asks again with its next reads, so often.
+constexpr std::uint32_t hang_ups_max = 10;
 
 // Keeps the loads of a copy before the loads that follow. The thread sanitizer knows no fences; it
 // runs on processors that keep loads in order.
@@ -215,9 +219,11 @@ bool Client::enter(Place& place) {
     request.kind = RequestKind::more_readers;
     DaemonAnswer answer;
     int received = -1;
-    if (ask(request, -1, answer, received) == 0) keep(number, answer.readers, answer.reader_count);
+    const int error = ask(request, -1, answer, received);
+    if (error == 0) keep(number, answer.readers, answer.reader_count);
     if (!take_spare(number, reader)) {
-      place.refused = number;
+      const bool hung_up = error == EPIPE || error == ENOTCONN || error == ECONNRESET;
+      if (!hung_up || ++place.hang_ups == hang_ups_max) place.refused = number;
       return false;
     }
   }

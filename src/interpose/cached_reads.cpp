@@ -108,6 +108,8 @@ KernelReason reason_of(int error) {
     case EMFILE:
       return KernelReason::too_many;
     case ENOTCONN:
+    case EPIPE:
+    case ECONNRESET:
     case ENOENT:
     case ECONNREFUSED:
     case EPROTO:

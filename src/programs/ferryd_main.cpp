@@ -26,7 +26,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Together less than the command waits (daemon.py); much, because a busy machine is no dead ferryd.
+// Calls begin within `answer_ms`; the last takes that for connecting and again for its answer. With
+// `end_ms` less than the command waits (daemon.py); much, because a busy machine is no dead ferryd.
 constexpr int answer_ms = 4000;
 constexpr int calls_max = 10;
 constexpr int end_ms = 10'000;
