@@ -263,6 +263,7 @@ Extents flatten(MPI_Datatype type) {
 int element_bytes_of_named(MPI_Datatype type) {
   // The sizes of long doubles agree by chance, but not their formats.
   if (type == MPI_LONG_DOUBLE || type == MPI_C_LONG_DOUBLE_COMPLEX) return 0;
+  if (type == MPI_CXX_LONG_DOUBLE_COMPLEX) return 0;
   constexpr int most = 32;
   int bytes = 0;
   MPI_Type_size(type, &bytes);
@@ -270,8 +271,11 @@ int element_bytes_of_named(MPI_Datatype type) {
   MPI_Aint external_bytes = 0;
   MPI_Pack_external_size("external32", 1, type, &external_bytes);
   if (bytes < 1 || bytes > most || external_bytes != bytes) return 0;
-  if (type == MPI_COMPLEX) return bytes / 2;  // MPICH 4.0 takes it for one number
-  unsigned char numbered[2 * most];           // members of pairs may have a gap between them
+  // MPICH 4.0 takes these for one number.
+  const bool is_complex = type == MPI_COMPLEX || type == MPI_DOUBLE_COMPLEX ||
+                          Envelope(type).combiner == MPI_COMBINER_F90_COMPLEX;
+  if (is_complex) return bytes / 2;
+  unsigned char numbered[2 * most];  // members of pairs may have a gap between them
   unsigned char packed[most] = {};
   for (int i = 0; i < 2 * most; ++i)
     numbered[i] = static_cast<unsigned char>(i);

@@ -84,9 +84,10 @@ void summarise(const std::string& text) {
 
 // ---- files that a program does not close ------------------------------------------------------
 
-// MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else. The standard wants
-// files to be closed by then; MPI libraries take it if they are not, but not if their windows stay.
-int close_all(MPI_Comm /*self*/, int /*key*/, void* /*value*/, void* /*state*/) {
+// The standard wants files to be closed before MPI_Finalize. MPI libraries take it if they are not;
+// but windows that stay make MPICH abort the program. It deletes the attributes of MPI_COMM_WORLD
+// just before it ends, and behind those of MPI_COMM_SELF: by these, HDF5 closes its files.
+int close_all(MPI_Comm /*world*/, int /*key*/, void* /*value*/, void* /*state*/) {
   for (const auto& file : OpenedFiles::get().remove_all()) {
     try {
       file->close();
@@ -100,14 +101,15 @@ int close_all(MPI_Comm /*self*/, int /*key*/, void* /*value*/, void* /*state*/) 
 
 void add(MPI_File handle, std::shared_ptr<OpenedFile> file) {
   OpenedFiles::get().add(handle, std::move(file));
+  if (!library_needs_closed_files) return;
   static const bool is_asked = [] {
-    int is_initialized = 0;  // a program of sessions has no MPI_COMM_SELF
+    int is_initialized = 0;  // a program of sessions has no MPI_COMM_WORLD
     PMPI_Initialized(&is_initialized);
     int key = MPI_KEYVAL_INVALID;
     return is_initialized != 0 &&
            PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, close_all, &key, nullptr) ==
                MPI_SUCCESS &&
-           PMPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr) == MPI_SUCCESS;
+           PMPI_Comm_set_attr(MPI_COMM_WORLD, key, nullptr) == MPI_SUCCESS;
   }();
   static_cast<void>(is_asked);
 }
@@ -133,8 +135,11 @@ int open_alone(MPI_Comm communicator, const std::string& path, int mode, MPI_Inf
   const int access = mode & (MPI_MODE_RDONLY | MPI_MODE_WRONLY | MPI_MODE_RDWR);
   const int makes = mode & (MPI_MODE_CREATE | MPI_MODE_EXCL);
   const bool in_sequence = (mode & MPI_MODE_SEQUENTIAL) != 0;
-  // The library does not see these.
-  if ((access == MPI_MODE_RDONLY && makes != 0) || (access == MPI_MODE_RDWR && in_sequence)) {
+  // The library does not see these, or only after the file was made.
+  const bool has_one =
+      access == MPI_MODE_RDONLY || access == MPI_MODE_WRONLY || access == MPI_MODE_RDWR;
+  if (!has_one || (access == MPI_MODE_RDONLY && makes != 0) ||
+      (access == MPI_MODE_RDWR && in_sequence)) {
     return report(MPI_FILE_NULL, MPI_ERR_AMODE);
   }
   int result = MPI_SUCCESS;

@@ -29,6 +29,13 @@ inline constexpr bool library_shows_added_texts = false;
 inline constexpr bool library_shows_added_texts = true;
 #endif
 
+// Whether MPI_Finalize fails where windows are left.
+#ifdef MPICH_VERSION
+inline constexpr bool library_needs_closed_files = true;
+#else
+inline constexpr bool library_needs_closed_files = false;
+#endif
+
 // Written once, before the first call.
 MpiFunctions& library();
 

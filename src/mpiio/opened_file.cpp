@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <optional>
 #include <utility>
@@ -56,11 +57,22 @@ collective::Options options_of(MPI_Info info, const std::string& refusal) {
   return options;
 }
 
-// Of a view whose copies interleave Ferry has the first copy. PnetCDF and HDF5 have such views, of
-// sub-arrays behind something else, and use no more of them.
 constexpr const char* mixed_elements =
     "other elements than the view's, of several sizes, or of a size that external32 does not keep";
+// Of a view whose copies interleave Ferry has the first copy. PnetCDF and HDF5 have such views, of
+// sub-arrays behind something else, and use no more of them.
 constexpr const char* beyond_the_copy = "more than one copy of a view whose copies interleave";
+
+// The error of a transfer that the MPI library may be able to carry out. No storage and no driver
+// has it. It does not leave this file.
+constexpr int left_errno = EXFULL;
+
+int told(int error) {
+  return error == left_errno ? ENOTSUP : error;
+}
+
+// What position() gives where the MPI library has none.
+constexpr MPI_Offset no_position = std::numeric_limits<MPI_Offset>::min();
 
 // The errno of the exception that is being handled.
 int error_of_exception() {
@@ -133,7 +145,7 @@ std::string OpenedFile::why_left(Direction direction, bool at_offset) const {
   const int wrong = direction == Direction::read ? MPI_MODE_WRONLY : MPI_MODE_RDONLY;
   if ((mode_ & wrong) != 0 && !alone_) return "not opened for this";  // the library's error
   // MPICH's positions in such views are wrong. What has begun cannot be left to the library.
-  if (some_once_ && !at_offset) return "a view whose copies interleave, and no offset";
+  if (some_once_ && !at_offset && !alone_) return "a view whose copies interleave, and no offset";
   return view_left_;
 }
 
@@ -172,8 +184,10 @@ std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Dataty
     if (is_first_rank_ && alone_) shared_->set_pointer(0);
     if (alone_) shared_->meet();
   } catch (const Error& error) {
-    // On all ranks: H2. The library keeps to the view, or has said what is wrong with it.
-    view_left_ = "the view: " + error.reason();
+    // On all ranks: H2.
+    const std::string left = "the view: " + error.reason();
+    if (alone_) return left;  // an error, and the view is the one before
+    view_left_ = left;        // the library keeps to the view, or has said what is wrong with it
   }
   return view_left_;
 }
@@ -209,30 +223,26 @@ MPI_Offset OpenedFile::position() const {
   if (alone_) return position_;
   MPI_Offset position = 0;
   library().file_get_position(handle_, &position);
-  return position;
+  return position < 0 ? no_position : position;
 }
 
-// By what was asked for, also at the end of the file: MPI 4.0, 14.4.1.
-void OpenedFile::move_position(MPI_Offset from, const Arguments& arguments) {
-  const MPI_Offset to = from + etypes_of(arguments);
-  if (alone_) {
-    position_ = to;
-  } else {
-    library().file_seek(handle_, to, MPI_SEEK_SET);
-  }
+void OpenedFile::seek_in_library(MPI_Offset position) {
+  library().file_seek(handle_, position, MPI_SEEK_SET);
 }
 
 void OpenedFile::seek(MPI_Offset offset, int whence) {
   if (is_in_sequence()) refuse(only_in_sequence);
-  if (whence == MPI_SEEK_CUR) {
-    offset += position();
-  } else if (whence == MPI_SEEK_END) {
+  if (whence == MPI_SEEK_END) {
     offset += end_of_file();
-  } else if (whence != MPI_SEEK_SET) {
+  } else if (whence != MPI_SEEK_CUR && whence != MPI_SEEK_SET) {
     throw Error(EINVAL, "seeking in " + file_.path() + " from nowhere");
   }
-  if (offset < 0) throw Error(EINVAL, "seeking before the view of " + file_.path());
-  position_ = offset;
+  MPI_Offset from = position_;
+  MPI_Offset to = offset;
+  do {
+    if (whence == MPI_SEEK_CUR) to = from + offset;
+    if (to < 0) throw Error(EINVAL, "seeking before the view of " + file_.path());
+  } while (!position_.compare_exchange_weak(from, to));
 }
 
 MPI_Offset OpenedFile::place_of(MPI_Offset etypes) const {
@@ -276,8 +286,9 @@ std::string OpenedFile::refusal(const Arguments& arguments) const {
   const std::int64_t bytes = bytes_of(arguments);
   if (bytes < 0) return "too many bytes";
   if (bytes > 0 && etype_bytes_ > 0 && bytes % etype_bytes_ != 0) return "a part of an etype";
-  const int element = representation_.element_bytes;
-  if (element > 1 && collective::element_bytes(arguments.type) != element)
+  const bool converts = representation_.order == ByteOrder::big;
+  if (bytes > 0 && converts &&
+      collective::element_bytes(arguments.type) != representation_.element_bytes)
     return "external32 with data of " + std::string(mixed_elements);
   return {};
 }
@@ -286,9 +297,12 @@ std::shared_ptr<const TypeMap> OpenedFile::memory_of(std::int64_t at,
                                                      const Arguments& arguments) const {
   if (const std::string why = refusal(arguments); !why.empty()) throw Error(EINVAL, why);
   if (once_ && at > view_->data_bytes() - bytes_of(arguments))
-    throw Error(ENOTSUP, beyond_the_copy);
+    throw Error(left_errno, beyond_the_copy);
   try {
     return map_of(arguments.type);
+  } catch (const Error& error) {
+    throw Error(error.code().value() == ENOTSUP ? left_errno : error.code().value(),
+                error.reason());
   } catch (const std::bad_alloc&) {
     throw Error(ENOMEM, "a datatype of many pieces");
   }
@@ -305,6 +319,7 @@ std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
   const std::int64_t at = bytes_before(offset);
   std::shared_ptr<const TypeMap> map;
   try {
+    if (offset == no_position) throw Error(left_errno, "a position that the MPI library lost");
     map = memory_of(at, arguments);
   } catch (const Error& error) {
     file_.refuse(call_of(direction), error.reason(), error.code().value());
@@ -321,7 +336,7 @@ collective::Transfer OpenedFile::start(Direction direction, MPI_Offset offset,
   try {
     map = memory_of(at, arguments);
   } catch (const Error& error) {
-    return file_.irefuse(call_of(direction), error.reason(), error.code().value());
+    return file_.irefuse(call_of(direction), error.reason(), told(error.code().value()));
   }
   return direction == Direction::read
              ? file_.iread_at_all(at, arguments.buffer, *map, count_of(arguments))
@@ -351,22 +366,26 @@ void OpenedFile::transfer_at(Direction direction, MPI_Offset offset, const Argum
     count(moved);
     fill_in(status, moved);
   } catch (const Error& error) {
-    if (alone_ || error.code().value() != ENOTSUP) throw;
+    if (error.code().value() != left_errno) throw;
+    if (alone_) refuse(error.reason());
     throw LeftToLibrary{error.reason()};
   }
 }
 
 void OpenedFile::transfer_next(Direction direction, const Arguments& arguments,
                                MPI_Status* status) {
-  const MPI_Offset from = position();
-  transfer_at(direction, from, arguments, status);
-  move_position(from, arguments);
+  at_position(arguments, [&](MPI_Offset from) { transfer_at(direction, from, arguments, status); });
 }
 
 std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
                                    const Arguments& arguments) {
   const std::int64_t at = bytes_before(offset);
-  const auto map = memory_of(at, arguments);
+  std::shared_ptr<const TypeMap> map;
+  try {
+    map = memory_of(at, arguments);
+  } catch (const Error& error) {
+    throw Error(told(error.code().value()), error.reason());
+  }
   const std::lock_guard guard(here_mutex_);
   collective::File& file = file_here();
   if (!here_has_view_) file.set_view(displacement_, *view_, representation_);
@@ -415,9 +434,7 @@ void OpenedFile::begin_at(Direction direction, MPI_Offset offset, const Argument
 }
 
 void OpenedFile::begin_next(Direction direction, const Arguments& arguments) {
-  const MPI_Offset from = position();
-  begin_at(direction, from, arguments);
-  move_position(from, arguments);
+  at_position(arguments, [&](MPI_Offset from) { begin_at(direction, from, arguments); });
 }
 
 void OpenedFile::end(MPI_Status* status) {
@@ -440,9 +457,7 @@ void OpenedFile::start_at(Direction direction, MPI_Offset offset, const Argument
 }
 
 void OpenedFile::start_next(Direction direction, const Arguments& arguments, MPI_Request* request) {
-  const MPI_Offset from = position();
-  start_at(direction, from, arguments, request);
-  move_position(from, arguments);
+  at_position(arguments, [&](MPI_Offset from) { start_at(direction, from, arguments, request); });
 }
 
 void OpenedFile::seek_shared(MPI_Offset offset, int whence) {

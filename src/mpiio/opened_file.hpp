@@ -72,6 +72,7 @@ class OpenedFile {
   // Of a file that Ferry has alone: MPI_MODE_SEQUENTIAL.
   bool is_in_sequence() const { return (mode_ & MPI_MODE_SEQUENTIAL) != 0; }
   int mode() const { return mode_; }
+  std::string path() const { return file_.path(); }
   // Throws ferry::Error (ENOTSUP), with a text that names the file.
   [[noreturn]] void refuse(const std::string& what) const;
 
@@ -117,9 +118,8 @@ class OpenedFile {
                         MPI_Request* request);
   template <class Result>
   void transfer_next_here(Direction direction, const Arguments& arguments, Result* result) {
-    const MPI_Offset from = position();
-    transfer_at_here(direction, from, arguments, result);
-    move_position(from, arguments);
+    at_position(arguments,
+                [&](MPI_Offset from) { transfer_at_here(direction, from, arguments, result); });
   }
   // At the shared file pointer.
   template <class Result>
@@ -154,7 +154,21 @@ class OpenedFile {
  private:
   // The bytes of the view before an offset in etypes.
   std::int64_t bytes_before(MPI_Offset etypes) const;
-  void move_position(MPI_Offset from, const Arguments& arguments);
+  // Carries out `body` at the position, and moves that by what was asked for, also at the end of
+  // the file: MPI 4.0, 14.4.1. Of a file that Ferry has alone it moves before, for other threads.
+  template <class Body>
+  void at_position(const Arguments& arguments, Body&& body) {
+    const MPI_Offset etypes = etypes_of(arguments);
+    const MPI_Offset from = alone_ ? position_.fetch_add(etypes) : position();
+    try {
+      body(from);
+    } catch (...) {
+      if (alone_) position_ -= etypes;
+      throw;
+    }
+    if (!alone_) seek_in_library(from + etypes);
+  }
+  void seek_in_library(MPI_Offset position);
   static std::int64_t bytes_of(const Arguments& arguments);
   MPI_Offset etypes_of(const Arguments& arguments) const;
   std::int64_t count_of(const Arguments& arguments) const;
@@ -183,7 +197,8 @@ class OpenedFile {
       return error.code().value();
     }
   }
-  // Throws ferry::Error if this rank cannot take part: ENOTSUP if the MPI library may be able to.
+  // Throws ferry::Error if this rank cannot take part: left_errno if the MPI library may be able
+  // to.
   std::shared_ptr<const collective::TypeMap> memory_of(std::int64_t at,
                                                        const Arguments& arguments) const;
 

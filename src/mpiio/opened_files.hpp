@@ -35,7 +35,8 @@ class OpenedFiles {
     const std::lock_guard guard(mutex_);
     files_.erase(handle);
   }
-  // In the order in which they were opened, which suits all ranks: opening is collective.
+  // In an order that is the same on all ranks: of their names, and of several with one name as they
+  // were opened.
   std::vector<std::shared_ptr<OpenedFile>> remove_all() {
     std::vector<Entry> entries;
     {
@@ -43,7 +44,9 @@ class OpenedFiles {
       for (auto& [handle, entry] : std::exchange(files_, {}))
         entries.push_back(std::move(entry));
     }
-    std::ranges::sort(entries, {}, &Entry::opened);
+    std::ranges::sort(entries, {}, [](const Entry& entry) {
+      return std::pair(entry.file->path(), entry.opened);
+    });
     std::vector<std::shared_ptr<OpenedFile>> files;
     for (Entry& entry : entries)
       files.push_back(std::move(entry.file));

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <mpi.h>
@@ -384,6 +385,72 @@ void in_external32(MPI_File file) {
   print("the bytes in the file", std::equal(bytes, bytes + 8, swapped) ? "swapped" : "other");
 }
 
+// What MPICH 4.0 takes for one number, and data of other types than the view's.
+void numbers_in_external32(MPI_File file) {
+  MPI_Status status;
+  const MPI_Offset at = 17000;
+  const int number = 1;
+  MPI_File_set_view(file, at, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL);
+  int code = MPI_File_write_at_all(file, 0, &number, rank == 0 ? 1 : 0,
+                                   rank == 0 ? MPI_INT : MPI_BYTE, &status);
+  print("nothing of another type", bytes_of(code, status));
+  if (without_a_mount) {
+    MPI_File_set_view(file, at, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL);
+    code = MPI_File_write_at_all(file, 0, &number, 1, MPI_INT, &status);
+    print("numbers in a view of bytes", class_of(code));
+    MPI_File_set_view(file, at, MPI_DOUBLE_COMPLEX, MPI_DOUBLE_COMPLEX, "external32",
+                      MPI_INFO_NULL);
+    const double both[2] = {1, 2};
+    code = MPI_File_write_at(file, rank, both, 1, MPI_DOUBLE_COMPLEX, &status);
+    MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+    unsigned char bytes[16] = {};
+    MPI_File_read_at(file, at + 16 * rank, bytes, 16, MPI_BYTE, &status);
+    const unsigned char expected[16] = {0x3f, 0xf0, 0, 0, 0, 0, 0, 0, 0x40};
+    print("a complex number", std::equal(bytes, bytes + 16, expected) ? "two" : "other");
+  }
+  MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+}
+
+// Two threads of each rank, through one position.
+void at_one_position(MPI_File file) {
+  constexpr int calls = 200;
+  const MPI_Offset at = 20000 + 1000 * rank;
+  std::vector<char> found(2 * calls);
+  MPI_Status status;
+  MPI_File_write_at(file, at, found.data(), 2 * calls, MPI_BYTE, &status);
+  MPI_File_seek(file, at, MPI_SEEK_SET);
+  const auto write = [file] {
+    for (int i = 0; i < calls; ++i)
+      MPI_File_write(file, "t", 1, MPI_BYTE, MPI_STATUS_IGNORE);
+  };
+  std::thread other(write);
+  write();
+  other.join();
+  print("threads at one position end at", std::to_string(std::stol(position_of(file)) - at));
+  MPI_File_read_at(file, at, found.data(), 2 * calls, MPI_BYTE, &status);
+  print("and have written", std::to_string(std::count(found.begin(), found.end(), 't')));
+  MPI_File_seek(file, 0, MPI_SEEK_SET);
+}
+
+void refused_views(MPI_File file) {
+  MPI_Status status;
+  const int number = 30 + rank;
+  int found = 0;
+  MPI_File_set_view(file, 18000 + 4 * rank, MPI_INT, MPI_INT, "native", MPI_INFO_NULL);
+  const int code = MPI_File_set_view(file, -5, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+  print("a view before the file", code == MPI_SUCCESS ? "done" : "an error");
+  MPI_File_write_at_all(file, 0, &number, 1, MPI_INT, &status);
+  MPI_File_read_at(file, 0, &found, 1, MPI_INT, &status);
+  print("in the view before", found == number ? "right" : "wrong");
+  MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+}
+
+// As libraries above MPI close their files (HDF5).
+int write_at_the_end(MPI_Comm, int, void* file, void*) {
+  return MPI_File_write_at(*static_cast<MPI_File*>(file), 2 + rank, "s", 1, MPI_BYTE,
+                           MPI_STATUS_IGNORE);
+}
+
 // A header that one rank reads, then a part of each rank.
 void in_sequence(const char* path) {
   const int out = 700 + rank;
@@ -519,6 +586,9 @@ int main(int argc, char** argv) {
   of_a_lower_bound(file);
   of_memory_that_goes_backwards(file);
   in_external32(file);
+  numbers_in_external32(file);
+  refused_views(file);
+  if (threads) at_one_position(file);
   in_atomic_mode(file);
 #if MPI_VERSION >= 4
   if (!plain) large_types(file);
@@ -559,6 +629,11 @@ int main(int argc, char** argv) {
   if (rank == 0) code = MPI_File_delete(path, MPI_INFO_NULL);
   print("deleting it twice", rank == 0 ? class_of(code) : "");
   static_cast<void>(twice);
+  file = open(path, MPI_MODE_CREATE, "making one for nothing");
+  file = open(path, MPI_MODE_RDONLY, "opening that");
+  int at_the_end_key = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, write_at_the_end, &at_the_end_key, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, at_the_end_key, &file);
   file = open(path, MPI_MODE_CREATE | MPI_MODE_WRONLY, "making one that stays open");
   data[0] = 'o';
   code = MPI_File_write_at_all(file, rank, data, 1, MPI_BYTE, MPI_STATUS_IGNORE);
