@@ -70,9 +70,13 @@ void SlabPool::give_back(std::byte* memory) {
 
 Error error_on_path(storage::Storage& storage, std::int64_t error, const std::string& path) {
   const auto number = static_cast<int>(-error);
-  if (number != storage::OwnerProcess::refused) return {number, path};
+  // The errnos that say little, and after which asking again takes no time.
+  const bool is_explained =
+      number == storage::OwnerProcess::refused || number == EINVAL || number == ECONNREFUSED;
+  if (!is_explained || path.find(':') == std::string::npos) return {number, path};
   const std::string problem = storage.describe_path(path).problem;
-  return {number, problem.empty() ? path : path + ": " + problem};
+  if (problem.empty()) return {number, path};
+  return {number, problem.starts_with(path) ? problem : path + ": " + problem};
 }
 
 std::byte* Lane::room(std::uint64_t bytes) {

@@ -426,3 +426,14 @@ def test_forgotten_files_are_closed(path: Path) -> None:
     for _ in range(50):
         ferry.open(path)
     assert len(os.listdir("/proc/self/fd")) <= before + 2
+
+
+def test_settings_that_a_storage_has_not_are_named() -> None:
+    with pytest.raises(OSError, match='no setting "bogus"; there are: connections') as caught:
+        ferry.File("nfs://127.0.0.1/export/file?bogus=1")
+    assert caught.value.errno == errno.EINVAL
+
+
+def test_a_server_that_cannot_be_reached_is_named() -> None:
+    with pytest.raises(ConnectionRefusedError, match=r"the NFS server 127\.0\.0\.1 cannot be used"):
+        ferry.File("nfs://127.0.0.1/export/file?nfsport=1&mountport=1&timeout=5")
