@@ -39,8 +39,10 @@ class Library {
   static Library at(const void* caller) {
     Library found;
     Dl_info where{};
-    if (dladdr(caller, &where) != 0)
+    if (dladdr(caller, &where) != 0) {
       found.handle_ = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+      found.base_ = where.dli_fbase;
+    }
     return found;
   }
 
@@ -49,7 +51,11 @@ class Library {
     return reinterpret_cast<Function*>(symbol(name));
   }
 
+  // None if they are another library's, whose identifiers these are not.
   SelectionFunctions selection_functions() const {
+    Dl_info where{};
+    const void* create = symbol("H5Ssel_iter_create");
+    if (create == nullptr || dladdr(create, &where) == 0 || where.dli_fbase != base_) return {};
     return {function<SelectionFunctions::Create>("H5Ssel_iter_create"),
             function<SelectionFunctions::Next>("H5Ssel_iter_get_seq_list"),
             function<SelectionFunctions::Close>("H5Ssel_iter_close")};
@@ -67,6 +73,7 @@ class Library {
   }
 
   void* handle_ = nullptr;
+  void* base_ = nullptr;
 };
 
 // At the address that the function which has this in it returns to.

@@ -118,6 +118,8 @@ void for_pieces(const SelectionFunctions& functions, const Selections<Pointer>& 
       use(pieces);
       pieces.clear();
     }
+    if (in_file.at_end() != in_memory.at_end())
+      throw Error(EINVAL, "the selections of the file and of memory differ in size");
   }
   if (!pieces.empty()) use(pieces);
 }
