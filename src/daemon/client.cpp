@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -40,7 +41,8 @@ struct Client::Place {
   Client* client = nullptr;
   std::uint64_t attachment = 0;  // that the place belongs to; 0: none
   std::uint64_t refused = 0;     // that had no place left
-  std::uint32_t hang_ups = 0;    // of ferryd, when it was asked for a place
+  std::uint64_t hung_up = 0;     // that hung up last, when it was asked for a place
+  std::uint32_t hang_ups = 0;    // so often
   std::uint32_t reader = 0;
   std::uint64_t next_page = 0;  // after the last miss
   std::uint32_t next_entry = 0;
@@ -222,8 +224,9 @@ bool Client::enter(Place& place) {
     const int error = ask(request, -1, answer, received);
     if (error == 0) keep(number, answer.readers, answer.reader_count);
     if (!take_spare(number, reader)) {
+      if (std::exchange(place.hung_up, number) != number) place.hang_ups = 0;
       const bool hung_up = error == EPIPE || error == ENOTCONN || error == ECONNRESET;
-      if (!hung_up || ++place.hang_ups == hang_ups_max) place.refused = number;
+      if (!hung_up || ++place.hang_ups >= hang_ups_max) place.refused = number;
       return false;
     }
   }
