@@ -3,6 +3,7 @@
 
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace ferry {
 
@@ -18,6 +19,21 @@ class Error : public std::system_error {
     if (text.ends_with(tail)) text.resize(text.size() - tail.size());
     return text;
   }
+};
+
+// The same for a path; what() has `why` behind it, if there is more to say than the errno does.
+class PathError : public Error {
+ public:
+  PathError(int error_number, std::string path, std::string why)
+      : Error(error_number, why.empty() ? path : path + ": " + why),
+        path_(std::move(path)),
+        why_(std::move(why)) {}
+  const std::string& path() const { return path_; }
+  const std::string& why() const { return why_; }
+
+ private:
+  std::string path_;
+  std::string why_;
 };
 
 }  // namespace ferry

@@ -68,15 +68,15 @@ void SlabPool::give_back(std::byte* memory) {
   unmap_huge(memory, slab_bytes);
 }
 
-Error error_on_path(storage::Storage& storage, std::int64_t error, const std::string& path) {
+PathError error_on_path(storage::Storage& storage, std::int64_t error, const std::string& path) {
   const auto number = static_cast<int>(-error);
   // The errnos that say little, and after which asking again takes no time.
   const bool is_explained =
       number == storage::OwnerProcess::refused || number == EINVAL || number == ECONNREFUSED;
-  if (!is_explained || path.find(':') == std::string::npos) return {number, path};
-  const std::string problem = storage.describe_path(path).problem;
-  if (problem.empty()) return {number, path};
-  return {number, problem.starts_with(path) ? problem : path + ": " + problem};
+  if (!is_explained || path.find(':') == std::string::npos) return {number, path, ""};
+  std::string why = storage.describe_path(path).problem;
+  if (const std::string named = path + ": "; why.starts_with(named)) why.erase(0, named.size());
+  return {number, path, why};
 }
 
 std::byte* Lane::room(std::uint64_t bytes) {

@@ -59,7 +59,7 @@ class Lane : public storage::SyncCalls {
 
 // The exception for a call on `path` that returned the negative errno `error`. Says what to do
 // where the storage knows: settings of a URI that it has not, a server that cannot be reached.
-Error error_on_path(storage::Storage& storage, std::int64_t error, const std::string& path);
+PathError error_on_path(storage::Storage& storage, std::int64_t error, const std::string& path);
 
 // A storage and its lanes. Thread-safe.
 class Lanes {

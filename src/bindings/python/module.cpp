@@ -39,6 +39,9 @@ void translate(const std::exception_ptr& thrown, void*) {
                               std::to_string(first.offset + first.bytes);
     raise_os_error(first.error_number, std::system_category().message(first.error_number) + range,
                    &first.path);
+  } catch (const PathError& error) {
+    const std::string why = error.why().empty() ? "" : " (" + error.why() + ")";
+    raise_os_error(error.code().value(), error.code().message() + why, &error.path());
   } catch (const Error& error) {
     const std::string reason = error.reason();
     raise_os_error(error.code().value(), error.code().message(), &reason);
