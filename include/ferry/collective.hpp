@@ -248,7 +248,7 @@ class File {
 
   // For bindings: a rank whose arguments have a wrong type calls this instead of `call`, so that
   // the others do not wait for it. Throws on every rank: `error`, with the rank and `why` in the
-  // text.
+  // text. With an error of 0 on all ranks it only has them meet.
   void refuse(Call call, const std::string& why, int error = EINVAL);
   // The same instead of a nonblocking call: the Transfer of each rank throws the error.
   Transfer irefuse(Call call, const std::string& why, int error = EINVAL);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "collective/datatype.hpp"
 #include "mpiio/errors.hpp"
 #include "mpiio/library.hpp"
 #include "mpiio/opened_files.hpp"
@@ -86,30 +88,36 @@ void summarise(const std::string& text) {
 
 // The standard wants files to be closed before MPI_Finalize. MPI libraries take it if they are not;
 // but windows that stay make MPICH abort the program. It deletes the attributes of MPI_COMM_WORLD
-// just before it ends, and behind those of MPI_COMM_SELF: by these, HDF5 closes its files.
-int close_all(MPI_Comm /*world*/, int /*key*/, void* /*value*/, void* /*state*/) {
-  for (const auto& file : OpenedFiles::get().remove_all()) {
+// just before it ends, and behind those of MPI_COMM_SELF: by these, HDF5 closes its files. Other
+// libraries end communicators earlier, so there the files only become durable.
+int end_all(MPI_Comm /*communicator*/, int /*key*/, void* /*value*/, void* /*state*/) {
+  for (const auto& [handle, file] : OpenedFiles::get().all()) {
     try {
-      file->close();
+      if (library_needs_closed_files) {
+        file->close();
+      } else if (file->is_alone()) {
+        file->sync();
+      }
     } catch (const std::exception& error) {  // nobody is left to return it to
       if (file->is_first_rank()) std::fprintf(stderr, "ferry: %s\n", error.what());
     }
     if (file->is_first_rank()) summarise(file->summary());
+    // What calls one that Ferry has alone after that gets an error.
+    if (!file->is_alone()) OpenedFiles::get().remove(handle);
   }
   return MPI_SUCCESS;
 }
 
 void add(MPI_File handle, std::shared_ptr<OpenedFile> file) {
   OpenedFiles::get().add(handle, std::move(file));
-  if (!library_needs_closed_files) return;
   static const bool is_asked = [] {
-    int is_initialized = 0;  // a program of sessions has no MPI_COMM_WORLD
+    int is_initialized = 0;  // a program of sessions has neither communicator
     PMPI_Initialized(&is_initialized);
     int key = MPI_KEYVAL_INVALID;
     return is_initialized != 0 &&
-           PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, close_all, &key, nullptr) ==
-               MPI_SUCCESS &&
-           PMPI_Comm_set_attr(MPI_COMM_WORLD, key, nullptr) == MPI_SUCCESS;
+           PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_all, &key, nullptr) == MPI_SUCCESS &&
+           PMPI_Comm_set_attr(library_needs_closed_files ? MPI_COMM_WORLD : MPI_COMM_SELF, key,
+                              nullptr) == MPI_SUCCESS;
   }();
   static_cast<void>(is_asked);
 }
@@ -179,6 +187,30 @@ int file_delete(const char* path, MPI_Info info) {
   return guarded(MPI_FILE_NULL, [&] { remove_file(place.path); });
 }
 
+// The view that the library's handle has.
+class LibraryView {
+ public:
+  explicit LibraryView(MPI_File handle) : handle_(handle) {
+    PMPI_File_get_view(handle, &displacement_, &types_[0], &types_[1], representation_);
+  }
+  ~LibraryView() {
+    for (MPI_Datatype& type : types_)
+      if (type != MPI_DATATYPE_NULL && !collective::is_named(type)) PMPI_Type_free(&type);
+  }
+  LibraryView(const LibraryView&) = delete;
+  LibraryView& operator=(const LibraryView&) = delete;
+  void restore() const {
+    library().file_set_view(handle_, displacement_, types_[0], types_[1], representation_,
+                            MPI_INFO_NULL);
+  }
+
+ private:
+  const MPI_File handle_;
+  MPI_Offset displacement_ = 0;
+  MPI_Datatype types_[2] = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL};
+  char representation_[MPI_MAX_DATAREP_STRING] = {};
+};
+
 int file_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype,
                   MPI_Datatype filetype, const char* representation, MPI_Info info) {
   const auto file = find(handle);
@@ -186,11 +218,15 @@ int file_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype,
     const int code = guarded(handle, [&] { displacement = file->shared_place(); });
     if (code != MPI_SUCCESS) return code;
   }
+  std::optional<LibraryView> before;
+  if (is_alone(file)) before.emplace(handle);
   const int result =
       library().file_set_view(handle, displacement, etype, filetype, representation, info);
   if (file == nullptr) return result;
   const std::string why = file->set_view(result, displacement, etype, filetype, representation);
-  if (result != MPI_SUCCESS || why.empty() || !file->is_alone()) return result;
+  if (why.empty() || !file->is_alone()) return result;
+  before->restore();  // on all ranks
+  if (result != MPI_SUCCESS) return result;
   return guarded(handle, [&] { throw Error(ENOTSUP, why); });
 }
 

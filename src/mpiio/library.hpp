@@ -29,7 +29,8 @@ inline constexpr bool library_shows_added_texts = false;
 inline constexpr bool library_shows_added_texts = true;
 #endif
 
-// Whether MPI_Finalize fails where windows are left.
+// Whether MPI_Finalize fails where windows are left, and deletes the attributes of MPI_COMM_WORLD
+// while communicators still work.
 #ifdef MPICH_VERSION
 inline constexpr bool library_needs_closed_files = true;
 #else

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <optional>
 #include <utility>
@@ -71,9 +70,6 @@ int told(int error) {
   return error == left_errno ? ENOTSUP : error;
 }
 
-// What position() gives where the MPI library has none.
-constexpr MPI_Offset no_position = std::numeric_limits<MPI_Offset>::min();
-
 // The errno of the exception that is being handled.
 int error_of_exception() {
   try {
@@ -132,8 +128,8 @@ OpenedFile::OpenedFile(MPI_Comm communicator, const std::string& path, int mode,
   if ((mode & MPI_MODE_APPEND) == 0) return;
   const std::int64_t end = file_.size_bytes();
   position_ = end;
-  if (is_first_rank_) shared_->set_pointer(end);
-  shared_->meet();
+  if (is_first_rank_) shared().set_pointer(end);
+  shared().meet();
 }
 
 void OpenedFile::refuse(const std::string& what) const {
@@ -146,6 +142,7 @@ std::string OpenedFile::why_left(Direction direction, bool at_offset) const {
   if ((mode_ & wrong) != 0 && !alone_) return "not opened for this";  // the library's error
   // MPICH's positions in such views are wrong. What has begun cannot be left to the library.
   if (some_once_ && !at_offset && !alone_) return "a view whose copies interleave, and no offset";
+  if (some_lost_ && !at_offset) return "a view in which the MPI library has no position";
   return view_left_;
 }
 
@@ -181,11 +178,15 @@ std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Dataty
     position_ = 0;
     view_left_.clear();
     // All ranks have met for the view.
-    if (is_first_rank_ && alone_) shared_->set_pointer(0);
-    if (alone_) shared_->meet();
+    if (is_first_rank_ && alone_) shared().set_pointer(0);
+    if (alone_) {
+      shared().meet();
+    } else {
+      some_lost_ = is_lost_on_some();
+    }
   } catch (const Error& error) {
     // On all ranks: H2.
-    const std::string left = "the view: " + error.reason();
+    std::string left = "the view: " + error.reason();
     if (alone_) return left;  // an error, and the view is the one before
     view_left_ = left;        // the library keeps to the view, or has said what is wrong with it
   }
@@ -214,6 +215,17 @@ void OpenedFile::take_view(MPI_Offset displacement, MPI_Datatype filetype,
   here_has_view_ = false;
 }
 
+// MPICH 4.0 gives -1 for the position where a view's lower bound is not 0.
+bool OpenedFile::is_lost_on_some() {
+  const bool is_lost = position() < 0;
+  try {
+    file_.refuse(Call::set_view, "", is_lost ? EINVAL : 0);
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 std::int64_t OpenedFile::bytes_before(MPI_Offset etypes) const {
   std::int64_t bytes = 0;
   return __builtin_mul_overflow(std::int64_t{etypes}, etype_bytes_, &bytes) ? -1 : bytes;
@@ -223,7 +235,7 @@ MPI_Offset OpenedFile::position() const {
   if (alone_) return position_;
   MPI_Offset position = 0;
   library().file_get_position(handle_, &position);
-  return position < 0 ? no_position : position;
+  return position;
 }
 
 void OpenedFile::seek_in_library(MPI_Offset position) {
@@ -253,9 +265,9 @@ MPI_Offset OpenedFile::place_of(MPI_Offset etypes) const {
 }
 
 MPI_Offset OpenedFile::shared_place() {
-  shared_->meet();
+  shared().meet();
   const MPI_Offset place = place_of(shared_position());
-  shared_->meet();  // before one of them moves it
+  shared().meet();  // before one of them moves it
   return place;
 }
 
@@ -319,7 +331,6 @@ std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
   const std::int64_t at = bytes_before(offset);
   std::shared_ptr<const TypeMap> map;
   try {
-    if (offset == no_position) throw Error(left_errno, "a position that the MPI library lost");
     map = memory_of(at, arguments);
   } catch (const Error& error) {
     file_.refuse(call_of(direction), error.reason(), error.code().value());
@@ -354,7 +365,7 @@ std::function<std::int64_t()> OpenedFile::move_in_turn(Direction direction, MPI_
   }
   return [this, direction, moved, error] {
     const char* what = direction == Direction::read ? "reading " : "writing ";
-    shared_->team().agree(error, what + file_.path() + " in atomic mode");
+    shared().team().agree(error, what + file_.path() + " in atomic mode");
     return moved;
   };
 }
@@ -368,6 +379,10 @@ void OpenedFile::transfer_at(Direction direction, MPI_Offset offset, const Argum
   } catch (const Error& error) {
     if (error.code().value() != left_errno) throw;
     if (alone_) refuse(error.reason());
+    // The lowest rank's error was told; what another may not ask for is an error of all first.
+    std::string why = refusal(arguments);
+    if (offset < 0) why = "a negative offset";
+    file_.refuse(call_of(direction), why, why.empty() ? 0 : EINVAL);
     throw LeftToLibrary{error.reason()};
   }
 }
@@ -391,7 +406,7 @@ std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
   if (!here_has_view_) file.set_view(displacement_, *view_, representation_);
   here_has_view_ = true;
   std::optional<SharedNumbers::Turn> turn;  // asked for last: the others wait for its end
-  if (atomic_) turn.emplace(*shared_);
+  if (atomic_) turn.emplace(shared());
   const std::int64_t count = count_of(arguments);
   return direction == Direction::read ? file.read_at_all(at, arguments.buffer, *map, count)
                                       : file.write_at_all(at, arguments.buffer, *map, count);
@@ -400,6 +415,7 @@ std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
 // A call of one rank must not wait for what it has begun with others.
 collective::File& OpenedFile::file_here() {
   static std::mutex& opening = *new std::mutex;  // MPI_COMM_SELF takes one call at a time
+  require_open();
   if (here_ == nullptr) {
     const std::lock_guard guard(opening);
     collective::Options options = options_of(MPI_INFO_NULL, "");
@@ -464,16 +480,16 @@ void OpenedFile::seek_shared(MPI_Offset offset, int whence) {
   if (is_in_sequence()) refuse(only_in_sequence);
   const bool is_known = whence == MPI_SEEK_SET || whence == MPI_SEEK_CUR || whence == MPI_SEEK_END;
   int error = is_known ? 0 : EINVAL;
-  shared_->meet();
+  shared().meet();
   try {
-    if (is_first_rank_ && whence == MPI_SEEK_CUR) offset += shared_->pointer();
+    if (is_first_rank_ && whence == MPI_SEEK_CUR) offset += shared().pointer();
     if (is_first_rank_ && whence == MPI_SEEK_END) offset += end_of_file();
   } catch (const std::exception&) {
     error = error_of_exception();
   }
   if (is_first_rank_ && offset < 0) error = EINVAL;
-  if (is_first_rank_ && error == 0) shared_->set_pointer(offset);
-  shared_->team().agree(error, "moving the shared file pointer of " + file_.path());
+  if (is_first_rank_ && error == 0) shared().set_pointer(offset);
+  shared().team().agree(error, "moving the shared file pointer of " + file_.path());
 }
 
 MPI_Offset OpenedFile::end_of_file() {
@@ -493,8 +509,20 @@ void OpenedFile::sync() {
   if (error != 0) throw Error(error, "syncing " + file_.path());
 }
 
+void OpenedFile::require_open() const {
+  if (is_closed_) throw Error(EBADF, "using the closed file " + file_.path());
+}
+
+SharedNumbers& OpenedFile::shared() const {
+  require_open();
+  return *shared_;
+}
+
 void OpenedFile::close() {
+  require_open();
+  is_closed_ = true;
   const int error = finish_here([](collective::File& file) { file.close(); });
+  const std::unique_ptr<SharedNumbers> numbers = std::move(shared_);  // freed in any case
   file_.close();
   const bool removes = alone_ && (mode_ & MPI_MODE_DELETE_ON_CLOSE) != 0;
   if (removes && is_first_rank_) remove_file(file_.path());

@@ -105,10 +105,10 @@ class OpenedFile {
   void start_next(Direction direction, const Arguments& arguments, MPI_Request* request);
   // Collective ones at the shared file pointer, in the order of the ranks.
   void transfer_in_order(Direction direction, const Arguments& arguments, MPI_Status* status) {
-    transfer_at(direction, shared_->advance_in_order(etypes_of(arguments)), arguments, status);
+    transfer_at(direction, shared().advance_in_order(etypes_of(arguments)), arguments, status);
   }
   void begin_in_order(Direction direction, const Arguments& arguments) {
-    begin_at(direction, shared_->advance_in_order(etypes_of(arguments)), arguments);
+    begin_at(direction, shared().advance_in_order(etypes_of(arguments)), arguments);
   }
 
   // By this rank. Nonblocking ones are done when they return.
@@ -124,11 +124,11 @@ class OpenedFile {
   // At the shared file pointer.
   template <class Result>
   void transfer_shared(Direction direction, const Arguments& arguments, Result* result) {
-    transfer_at_here(direction, shared_->advance(etypes_of(arguments)), arguments, result);
+    transfer_at_here(direction, shared().advance(etypes_of(arguments)), arguments, result);
   }
   // In etypes of the view.
   MPI_Offset position() const;
-  MPI_Offset shared_position() const { return shared_->pointer(); }
+  MPI_Offset shared_position() const { return shared().pointer(); }
   // Where in the file an offset in etypes lies.
   MPI_Offset place_of(MPI_Offset etypes) const;
   void seek(MPI_Offset offset, int whence);
@@ -152,6 +152,8 @@ class OpenedFile {
   std::string summary() const;
 
  private:
+  void require_open() const;
+  SharedNumbers& shared() const;
   // The bytes of the view before an offset in etypes.
   std::int64_t bytes_before(MPI_Offset etypes) const;
   // Carries out `body` at the position, and moves that by what was asked for, also at the end of
@@ -163,12 +165,15 @@ class OpenedFile {
     try {
       body(from);
     } catch (...) {
-      if (alone_) position_ -= etypes;
+      MPI_Offset moved = from + etypes;  // unless another thread has moved it since
+      if (alone_) position_.compare_exchange_strong(moved, from);
       throw;
     }
     if (!alone_) seek_in_library(from + etypes);
   }
   void seek_in_library(MPI_Offset position);
+  // Collective: whether the library has no position on some rank.
+  bool is_lost_on_some();
   static std::int64_t bytes_of(const Arguments& arguments);
   MPI_Offset etypes_of(const Arguments& arguments) const;
   std::int64_t count_of(const Arguments& arguments) const;
@@ -214,9 +219,11 @@ class OpenedFile {
   std::string view_left_;                  // why the library carries out transfers with this view
   bool some_once_ = false;                 // some rank's view_ is the first copy of its view alone
   bool once_ = false;                      // this rank's is
+  bool some_lost_ = false;                 // the library has no position in it on some rank
   std::unique_ptr<SharedNumbers> shared_;  // of a file that Ferry has alone
   std::atomic<MPI_Offset> position_ = 0;   // of such a file; in etypes
   std::atomic<bool> atomic_ = false;
+  bool is_closed_ = false;  // by the end of the program, which may go on to use the handle
   std::function<std::int64_t()> end_;        // of the split transfer; returns the bytes
   std::atomic<std::int64_t> transfers_ = 0;  // threads may wait for requests at the same time
   std::atomic<std::int64_t> bytes_ = 0;

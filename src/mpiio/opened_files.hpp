@@ -37,19 +37,19 @@ class OpenedFiles {
   }
   // In an order that is the same on all ranks: of their names, and of several with one name as they
   // were opened.
-  std::vector<std::shared_ptr<OpenedFile>> remove_all() {
-    std::vector<Entry> entries;
+  std::vector<std::pair<MPI_File, std::shared_ptr<OpenedFile>>> all() {
+    std::vector<std::pair<MPI_File, Entry>> entries;
     {
       const std::lock_guard guard(mutex_);
-      for (auto& [handle, entry] : std::exchange(files_, {}))
-        entries.push_back(std::move(entry));
+      entries.assign(files_.begin(), files_.end());
     }
-    std::ranges::sort(entries, {}, [](const Entry& entry) {
-      return std::pair(entry.file->path(), entry.opened);
+    std::ranges::sort(entries, {}, [](const auto& entry) {
+      return std::pair(entry.second.file->path(), entry.second.opened);
     });
-    std::vector<std::shared_ptr<OpenedFile>> files;
-    for (Entry& entry : entries)
-      files.push_back(std::move(entry.file));
+    std::vector<std::pair<MPI_File, std::shared_ptr<OpenedFile>>> files;
+    files.reserve(entries.size());
+    for (auto& [handle, entry] : entries)
+      files.emplace_back(handle, std::move(entry.file));
     return files;
   }
 

@@ -145,6 +145,14 @@ void wrong_arguments(MPI_File file) {
   print("a negative offset on one rank", class_of(code) + ", handled " + std::to_string(handled));
   code = MPI_File_read_at_all(file, 0, data, 1, MPI_BYTE, &status);
   print("the next call", class_of(code));
+  // What the first rank asks for is left to the MPI library, if that has the file.
+  MPI_Datatype back = MPI_DATATYPE_NULL;
+  MPI_Type_create_resized(MPI_INT, 0, -4, &back);
+  MPI_Type_commit(&back);
+  code = MPI_File_read_at_all(file, 0, data + 12, rank == 0 ? 1 : -1, rank == 0 ? back : MPI_INT,
+                              &status);
+  print("a negative count beside what is left", class_of(code));
+  MPI_Type_free(&back);
   if (without_a_mount) {
     // Waiting fails on all ranks, and none waits in its call.
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -311,7 +319,15 @@ void of_a_lower_bound(MPI_File file) {
   MPI_Status status;
   const int out[] = {10 + rank, 20 + rank, 30 + rank};
   int in[3] = {};
-  int code = MPI_File_write(file, out, 2, MPI_INT, &status);
+  // MPICH 4.0 has no position there: all begins at the first.
+  MPI_File_write_all_begin(file, out, 1, MPI_INT);
+  int code = MPI_File_write_all_end(file, out, &status);
+  print("beginning to write behind a lower bound", bytes_of(code, status));
+  MPI_File_seek(file, 0, MPI_SEEK_SET);
+  code = MPI_File_write_all(file, out, 1, MPI_INT, &status);
+  print("all writing behind it", bytes_of(code, status));
+  MPI_File_seek(file, 0, MPI_SEEK_SET);
+  code = MPI_File_write(file, out, 2, MPI_INT, &status);
   print("writing behind a lower bound", bytes_of(code, status));
   code = MPI_File_write_at_all(file, 2, out + 2, 1, MPI_INT, &status);
   print("all writing there", bytes_of(code, status));
@@ -414,7 +430,7 @@ void numbers_in_external32(MPI_File file) {
 // Two threads of each rank, through one position.
 void at_one_position(MPI_File file) {
   constexpr int calls = 200;
-  const MPI_Offset at = 20000 + 1000 * rank;
+  const MPI_Offset at = 20000 + 2000 * rank;
   std::vector<char> found(2 * calls);
   MPI_Status status;
   MPI_File_write_at(file, at, found.data(), 2 * calls, MPI_BYTE, &status);
@@ -429,6 +445,25 @@ void at_one_position(MPI_File file) {
   print("threads at one position end at", std::to_string(std::stol(position_of(file)) - at));
   MPI_File_read_at(file, at, found.data(), 2 * calls, MPI_BYTE, &status);
   print("and have written", std::to_string(std::count(found.begin(), found.end(), 't')));
+  if (without_a_mount) {  // beside calls that fail
+    MPI_Datatype back = MPI_DATATYPE_NULL;
+    MPI_Type_create_resized(MPI_BYTE, 0, -1, &back);
+    MPI_Type_commit(&back);
+    MPI_File_seek(file, at, MPI_SEEK_SET);
+    std::thread failing([file, back] {
+      const char data[4] = {};
+      for (int i = 0; i < calls; ++i)
+        MPI_File_write(file, data + 3, 2, back, MPI_STATUS_IGNORE);
+    });
+    for (int i = 0; i < calls; ++i)
+      MPI_File_write(file, "u", 1, MPI_BYTE, MPI_STATUS_IGNORE);
+    failing.join();
+    std::vector<char> all(4 * calls);
+    MPI_File_read_at(file, at, all.data(), 4 * calls, MPI_BYTE, &status);
+    const auto written = std::count(all.begin(), all.end(), 'u');
+    print("beside calls that fail", written == calls ? "all" : std::to_string(written));
+    MPI_Type_free(&back);
+  }
   MPI_File_seek(file, 0, MPI_SEEK_SET);
 }
 
@@ -442,6 +477,11 @@ void refused_views(MPI_File file) {
   MPI_File_write_at_all(file, 0, &number, 1, MPI_INT, &status);
   MPI_File_read_at(file, 0, &found, 1, MPI_INT, &status);
   print("in the view before", found == number ? "right" : "wrong");
+  MPI_Offset displacement = 0;
+  MPI_Datatype types[2] = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL};
+  char name[MPI_MAX_DATAREP_STRING] = {};
+  MPI_File_get_view(file, &displacement, &types[0], &types[1], name);
+  print("that view", std::to_string(displacement - 4 * rank) + " " + name);
   MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
 }
 
