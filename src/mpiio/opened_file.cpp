@@ -66,10 +66,6 @@ constexpr const char* beyond_the_copy = "more than one copy of a view whose copi
 // has it. It does not leave this file.
 constexpr int left_errno = EXFULL;
 
-int told(int error) {
-  return error == left_errno ? ENOTSUP : error;
-}
-
 // The errno of the exception that is being handled.
 int error_of_exception() {
   try {
@@ -308,13 +304,12 @@ std::string OpenedFile::refusal(const Arguments& arguments) const {
 std::shared_ptr<const TypeMap> OpenedFile::memory_of(std::int64_t at,
                                                      const Arguments& arguments) const {
   if (const std::string why = refusal(arguments); !why.empty()) throw Error(EINVAL, why);
-  if (once_ && at > view_->data_bytes() - bytes_of(arguments))
-    throw Error(left_errno, beyond_the_copy);
+  const int left = alone_ ? ENOTSUP : left_errno;
+  if (once_ && at > view_->data_bytes() - bytes_of(arguments)) throw Error(left, beyond_the_copy);
   try {
     return map_of(arguments.type);
   } catch (const Error& error) {
-    throw Error(error.code().value() == ENOTSUP ? left_errno : error.code().value(),
-                error.reason());
+    throw Error(error.code().value() == ENOTSUP ? left : error.code().value(), error.reason());
   } catch (const std::bad_alloc&) {
     throw Error(ENOMEM, "a datatype of many pieces");
   }
@@ -347,7 +342,10 @@ collective::Transfer OpenedFile::start(Direction direction, MPI_Offset offset,
   try {
     map = memory_of(at, arguments);
   } catch (const Error& error) {
-    return file_.irefuse(call_of(direction), error.reason(), told(error.code().value()));
+    // What has begun cannot be left to the library.
+    const int number = error.code().value();
+    return file_.irefuse(call_of(direction), error.reason(),
+                         number == left_errno ? ENOTSUP : number);
   }
   return direction == Direction::read
              ? file_.iread_at_all(at, arguments.buffer, *map, count_of(arguments))
@@ -378,8 +376,7 @@ void OpenedFile::transfer_at(Direction direction, MPI_Offset offset, const Argum
     fill_in(status, moved);
   } catch (const Error& error) {
     if (error.code().value() != left_errno) throw;
-    if (alone_) refuse(error.reason());
-    // The lowest rank's error was told; what another may not ask for is an error of all first.
+    // This is the error of the lowest rank; what another may not ask for is an error of all first.
     std::string why = refusal(arguments);
     if (offset < 0) why = "a negative offset";
     file_.refuse(call_of(direction), why, why.empty() ? 0 : EINVAL);
@@ -395,12 +392,7 @@ void OpenedFile::transfer_next(Direction direction, const Arguments& arguments,
 std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
                                    const Arguments& arguments) {
   const std::int64_t at = bytes_before(offset);
-  std::shared_ptr<const TypeMap> map;
-  try {
-    map = memory_of(at, arguments);
-  } catch (const Error& error) {
-    throw Error(told(error.code().value()), error.reason());
-  }
+  const auto map = memory_of(at, arguments);
   const std::lock_guard guard(here_mutex_);
   collective::File& file = file_here();
   if (!here_has_view_) file.set_view(displacement_, *view_, representation_);

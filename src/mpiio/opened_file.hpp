@@ -72,7 +72,7 @@ class OpenedFile {
   // Of a file that Ferry has alone: MPI_MODE_SEQUENTIAL.
   bool is_in_sequence() const { return (mode_ & MPI_MODE_SEQUENTIAL) != 0; }
   int mode() const { return mode_; }
-  std::string path() const { return file_.path(); }
+  const std::string& path() const { return file_.path(); }
   // Throws ferry::Error (ENOTSUP), with a text that names the file.
   [[noreturn]] void refuse(const std::string& what) const;
 
@@ -203,7 +203,7 @@ class OpenedFile {
     }
   }
   // Throws ferry::Error if this rank cannot take part: left_errno if the MPI library may be able
-  // to.
+  // to, and has the file.
   std::shared_ptr<const collective::TypeMap> memory_of(std::int64_t at,
                                                        const Arguments& arguments) const;
 
