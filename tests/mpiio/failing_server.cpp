@@ -17,15 +17,14 @@
 
 #include <mpi.h>
 
+#include "mpiio/ranks.hpp"
+
 namespace {
 
 constexpr int block_bytes = 16384;
 constexpr int blocks = 8;
 constexpr int steps_max = 100'000;
 constexpr std::chrono::seconds patience{100};
-
-int rank = 0;
-int ranks = 0;
 
 std::string class_of(int code) {
   int error_class = MPI_SUCCESS;
@@ -36,7 +35,7 @@ std::string class_of(int code) {
 }
 
 // Collective.
-void print(const char* name, int code, const char* seen = "") {
+void show(const char* name, int code, const char* seen = "") {
   char text[MPI_MAX_ERROR_STRING] = {};
   int bytes = 0;
   if (code != MPI_SUCCESS) MPI_Error_string(code, text, &bytes);
@@ -45,17 +44,8 @@ void print(const char* name, int code, const char* seen = "") {
   MPI_Bcast(first, sizeof first, MPI_CHAR, 0, MPI_COMM_WORLD);
   const std::string own =
       class_of(code) + (std::strcmp(first, text) == 0 ? "" : " by another text") + seen;
-  constexpr int shown = 40;
-  std::vector<char> all(static_cast<std::size_t>(shown * ranks));
-  char mine[shown] = {};
-  own.copy(mine, shown - 1);
-  MPI_Gather(mine, shown, MPI_CHAR, all.data(), shown, MPI_CHAR, 0, MPI_COMM_WORLD);
-  if (rank != 0) return;
-  std::printf("%s:", name);
-  for (int i = 0; i < ranks; ++i)
-    std::printf(" [%s]", all.data() + static_cast<std::ptrdiff_t>(i * shown));
-  std::printf("\n");
-  if (bytes != 0) std::printf("text of %s: %s\n", name, text);
+  print(name, own);
+  if (rank == 0 && bytes != 0) std::printf("text of %s: %s\n", name, text);
 }
 
 std::filesystem::path folder;
@@ -89,22 +79,22 @@ int write_step(MPI_File file, int step) {
 void call_in_vain(MPI_File file, const char* path) {
   std::vector<char> data(std::size_t{block_bytes} * blocks, 'x');
   const int bytes = static_cast<int>(data.size());
-  print("read_at_all",
-        MPI_File_read_at_all(file, 0, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE));
+  show("read_at_all",
+       MPI_File_read_at_all(file, 0, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE));
   MPI_Request request = MPI_REQUEST_NULL;
   int code = MPI_File_iwrite_at_all(file, 0, data.data(), bytes, MPI_BYTE, &request);
   if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
-  print("iwrite_at_all", code == MPI_SUCCESS ? code : MPI_ERR_IO);  // its class is the library's
+  show("iwrite_at_all", code == MPI_SUCCESS ? code : MPI_ERR_IO);  // its class is the library's
   code = MPI_File_write_at_all_begin(file, 0, data.data(), bytes, MPI_BYTE);
   if (code == MPI_SUCCESS) code = MPI_File_write_at_all_end(file, data.data(), MPI_STATUS_IGNORE);
-  print("write_at_all_begin", code);
-  print("write_ordered",
-        MPI_File_write_ordered(file, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE));
-  print("sync", MPI_File_sync(file));
+  show("write_at_all_begin", code);
+  show("write_ordered",
+       MPI_File_write_ordered(file, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE));
+  show("sync", MPI_File_sync(file));
   MPI_Offset size = 0;
-  print("get_size", MPI_File_get_size(file, &size));
+  show("get_size", MPI_File_get_size(file, &size));
   MPI_File other = MPI_FILE_NULL;
-  print("open", MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &other));
+  show("open", MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &other));
 }
 
 MPI_File open(const char* path, MPI_Datatype view) {
@@ -127,7 +117,7 @@ void read_back(const char* path, MPI_Datatype view, int steps) {
                                           MPI_BYTE, MPI_STATUS_IGNORE);
     wrong += code != MPI_SUCCESS || found != expected ? 1 : 0;
   }
-  print("what is there", MPI_SUCCESS, wrong == 0 ? " right" : " wrong");
+  show("what is there", MPI_SUCCESS, wrong == 0 ? " right" : " wrong");
   MPI_File_close(&file);
 }
 
@@ -151,20 +141,20 @@ int main(int argc, char** argv) {
   MPI_Type_commit(&view);
 
   MPI_File file = open(path, view);
-  print("write_at_all", write_step(file, 0));
-  print("sync before", MPI_File_sync(file));
+  show("write_at_all", write_step(file, 0));
+  show("sync before", MPI_File_sync(file));
   tell("begun");
   int code = MPI_SUCCESS;
   for (int i = 0; code == MPI_SUCCESS && i < steps_max; ++i)
     code = write_step(file, i % 4);
-  print("a later write_at_all", code);
+  show("a later write_at_all", code);
   call_in_vain(file, path);
   tell("failed");
   await("works");
   for (int step = 0; step < 4; ++step)
-    print("write_at_all again", write_step(file, step));
-  print("sync again", MPI_File_sync(file));
-  print("close", MPI_File_close(&file));
+    show("write_at_all again", write_step(file, step));
+  show("sync again", MPI_File_sync(file));
+  show("close", MPI_File_close(&file));
   read_back(path, view, 4);
   MPI_Type_free(&pieces);
   MPI_Type_free(&view);
