@@ -151,12 +151,10 @@ Word call(CallIndex index, Word a, Word b, Word c, Word d, Word e, Word f) {
   FERRY_MPIIO_EXPORT(PMPI_File_##name, name)
 FERRY_MPIIO_CALLS(FERRY_MPIIO_DEFINE)
 
-extern "C" __attribute__((visibility("default"))) int MPI_Error_string(int code, char* buffer,
-                                                                       int* bytes) {
-  return write_text(code, buffer, bytes);
-}
-
-extern "C" __attribute__((visibility("default"))) int PMPI_Error_string(int code, char* buffer,
-                                                                        int* bytes) {
-  return write_text(code, buffer, bytes);
-}
+#define FERRY_MPIIO_ERROR_STRING(symbol)                                               \
+  extern "C" __attribute__((visibility("default"))) int symbol(int code, char* buffer, \
+                                                               int* bytes) {           \
+    return write_text(code, buffer, bytes);                                            \
+  }
+FERRY_MPIIO_ERROR_STRING(MPI_Error_string)
+FERRY_MPIIO_ERROR_STRING(PMPI_Error_string)
