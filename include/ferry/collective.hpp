@@ -90,6 +90,10 @@ struct Options {
   // On each rank: a thread executes nonblocking transfers if MPI was initialised with
   // MPI_THREAD_MULTIPLE. Otherwise, or if this is false, waiting for them executes them.
   bool progress_thread = true;
+  // On each rank: contiguous data is written to a page cache before the ranks meet, which saves one
+  // of two agreements of a call. Without it, a call that another rank refuses or does not make has
+  // written nothing.
+  bool writes_first = false;
   unsigned mode = 0644;            // of a new file
   MPI_Info hints = MPI_INFO_NULL;  // docs/reference/hints.md lists the known names
   // Rank 0 calls it with one line per unknown or invalid hint. Empty: prints them on stderr.

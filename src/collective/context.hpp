@@ -35,6 +35,10 @@ struct RankRequest {
 
   std::int64_t begin() const { return view.position_of(stream); }
   std::int64_t end() const { return view.position_of(stream + bytes - 1) + 1; }
+  // In the file.
+  bool is_contiguous() const {
+    return bytes == 0 || view.map.is_dense() || end() - begin() == bytes;
+  }
 };
 
 // The first error of several; each is an errno or 0.

@@ -19,8 +19,9 @@ namespace {
 constexpr double large_extent_bytes = 1 << 20;
 // Larger extents are faster to read through a page cache than to exchange.
 constexpr double cached_extent_bytes = 4096;
-// Contiguous reads up to this size are made without asking what is in the page cache.
-constexpr std::int64_t small_read_bytes = 64 << 10;
+// Contiguous reads up to this size are made without asking what is in the page cache, and lose
+// little if the other ranks' data turns out to be scattered.
+constexpr std::int64_t small_transfer_bytes = 64 << 10;
 // The share of the range that must be wanted if the page cache is not filled, because the kernel
 // also reads the gaps.
 constexpr double filled_share_min = 0.5;
@@ -30,9 +31,16 @@ constexpr int filling_ranks_max = 4;
 constexpr std::int64_t sieved_bytes_max = 32 << 10;
 // The position of a rank without data, for finding the minimum.
 constexpr auto nothing = std::numeric_limits<std::int64_t>::min();
-// What is unusual in a rank's request; the maximum counts.
-constexpr std::int64_t sparse_view = 1;
-constexpr std::int64_t staged_memory = 2;
+// How much of its transfer a rank needs the others for; the maximum counts.
+constexpr std::int64_t goes_alone = 1;  // 0: it has moved all its data, or has none
+constexpr std::int64_t sparse_data = 2;
+constexpr std::int64_t staged_memory = 3;
+constexpr const char* through_one_cache = "contiguous data of each rank, through one page cache";
+
+// The error of a transfer, given that of its requests.
+int error_of_transfer(int error) {
+  return error == ENODATA ? EIO : error;  // the file has become shorter
+}
 
 }  // namespace
 
@@ -51,12 +59,13 @@ void File::Impl::set_view_of_group(std::int64_t displacement, const TypeMap& vie
   const bool sized = element >= 1 && element <= element_bytes_max && (element & (element - 1)) == 0;
   const std::int64_t swapped = is_foreign(representation.order) && sized ? element : 1;
   const bool right = displacement >= 0 && view.is_file_view() && sized;
-  const Values extremes =
-      begin(Call::set_view, "setting a view of", {swapped, -swapped}, right ? 0 : EINVAL);
+  const Values extremes = begin(Call::set_view, "setting a view of",
+                                {swapped, -swapped, view.is_dense() ? 0 : 1}, right ? 0 : EINVAL);
   if (extremes[0] != -extremes[1]) {
     throw Error(EINVAL, doing("setting a view of") + " (ranks differ in the order of its bytes)");
   }
   view_ = {displacement, view, swapped};
+  all_dense_ = extremes[2] == 0;
   position_ = 0;
   mpiio_has_view_ = false;
 }
@@ -89,25 +98,61 @@ int File::Impl::size_here(std::int64_t& size_bytes) {
   return error;
 }
 
-// Throws on all ranks if one has an invalid request. Limits a read to the end of the file.
+// Whether this rank moves its data before the ranks meet: if method automatic has each rank move
+// its own should the others have contiguous data, too. A read changes nothing if the call fails.
+bool File::Impl::may_go_first(Direction direction, const RankRequest& request) const {
+  if (!page_cache_ || team_->size() == 1 || request.bytes == 0 || !request.is_contiguous())
+    return false;
+  const bool is_small = request.bytes <= small_transfer_bytes;
+  return direction == Direction::write
+             ? writes_first_ && settings_.write_method == Method::automatic &&
+                   (is_small || all_dense_)
+             : is_small && settings_.read_method == Method::automatic;
+}
+
+// Limits a read to the end of the file.
+void File::Impl::limit(RankRequest& request, std::int64_t file_bytes) const {
+  const std::int64_t there = view_.stream_at(file_bytes) - request.stream;
+  request.bytes = std::clamp(there, std::int64_t{0}, request.bytes);
+}
+
+// Moves this rank's data before the ranks meet, as choose() would have it moved.
+int File::Impl::move_first(Direction direction, RankRequest& request) {
+  if (!file_) {
+    if (const int error = open_here(flags_); error != 0) return error;
+  }
+  const int error = move_alone(direction, request);
+  if (direction == Direction::write || error != ENODATA) return error;
+  // Nothing is there for a part of it.
+  std::int64_t size = 0;
+  if (const int failed = size_here(size); failed != 0) return failed;
+  limit(request, size);
+  return error_of_transfer(move_alone(direction, request));
+}
+
+// Throws on all ranks if one has an invalid request. Limits a read to the end of the file. Where
+// all ranks that have data could go first, this is the only time in the call that they meet.
 File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& request, int error,
                                         bool staged) {
   if (const int wrong = check(direction, request.stream, request.bytes); wrong != 0) error = wrong;
+  const bool goes_first = error == 0 && !staged && may_go_first(direction, request);
   std::int64_t size = -1;
-  if (direction == Direction::read && error == 0 && team_->rank() == 0) {
+  if (goes_first) {
+    error = move_first(direction, request);
+  } else if (direction == Direction::read && error == 0 && team_->rank() == 0) {
     const Stopwatch stopwatch(phases_.plan_ns);
     error = size_here(size);
   }
   Values values = wanted(request, error, size);
-  values[4] = staged ? staged_memory : values[4];
+  if (staged) values[4] = staged_memory;
+  if (goes_first) values[4] = 0;
   {
-    const Stopwatch stopwatch(phases_.plan_ns);
+    const Stopwatch stopwatch(goes_first ? phases_.wait_ns : phases_.plan_ns);
     values = begin(call_of(direction), verb_of(direction), values, error);
   }
+  if (direction == Direction::read && values[2] < 0 && values[4] != 0) values[2] = size_of_file();
   const Agreed agreed = agreed_of(direction, values);
-  if (direction == Direction::write) return agreed;
-  const std::int64_t there = view_.stream_at(agreed.file_bytes) - request.stream;
-  request.bytes = std::clamp(there, std::int64_t{0}, request.bytes);
+  if (direction == Direction::read && !agreed.moved) limit(request, agreed.file_bytes);
   return agreed;
 }
 
@@ -117,7 +162,7 @@ File::Impl::Values File::Impl::wanted(const RankRequest& request, int error,
                                       std::int64_t file_bytes) {
   const bool has_data = error == 0 && request.bytes > 0;
   return {has_data ? -request.begin() : nothing, has_data ? request.end() : 0, file_bytes,
-          request.bytes, has_data && !request.view.map.is_dense() ? sparse_view : 0};
+          request.bytes, !has_data ? 0 : (request.is_contiguous() ? goes_alone : sparse_data)};
 }
 
 File::Impl::Agreed File::Impl::agreed_of(Direction direction, const Values& values) {
@@ -126,8 +171,10 @@ File::Impl::Agreed File::Impl::agreed_of(Direction direction, const Values& valu
                 values[3],
                 values[2],
                 values[4] == staged_memory,
+                values[4] <= goes_alone,
                 values[4] == 0};
-  if (direction == Direction::read) agreed.end = std::min(agreed.end, agreed.file_bytes);
+  if (direction == Direction::read && !agreed.moved)
+    agreed.end = std::min(agreed.end, agreed.file_bytes);
   return agreed;
 }
 
@@ -176,8 +223,8 @@ Method File::Impl::choose(Direction direction, const RankRequest& request, const
   }
   // An exchange would copy once more, and wait. Where reads are large, it matters what is cached.
   if (page_cache_ && agreed.dense &&
-      (direction == Direction::write || agreed.bytes_max <= small_read_bytes)) {
-    reason_ = "contiguous data of each rank, through one page cache";
+      (direction == Direction::write || agreed.bytes_max <= small_transfer_bytes)) {
+    reason_ = through_one_cache;
     return Method::independent;
   }
   const Stopwatch stopwatch(phases_.plan_ns);
@@ -239,10 +286,15 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
   auto staged = stage(direction, request, error);
   const Agreed agreed = agree_on(direction, request, error, staged != nullptr);
   if (agreed.end <= agreed.begin) return 0;  // no rank has data, and all know it
+  if (agreed.moved) {
+    method_ = Method::independent;
+    reason_ = through_one_cache;
+    return request.bytes;
+  }
   method_ = choose(direction, request, agreed);
-  error = agreed.staged ? move_staged(direction, request, agreed, std::move(staged))
-                        : move(method_, direction, request, agreed);
-  if (error == ENODATA) error = EIO;  // the file has become shorter
+  error =
+      error_of_transfer(agreed.staged ? move_staged(direction, request, agreed, std::move(staged))
+                                      : move(method_, direction, request, agreed));
   const Stopwatch stopwatch(phases_.wait_ns);
   team_->agree(error, doing(verb_of(direction)));
   return request.bytes;
@@ -347,14 +399,13 @@ std::int64_t File::Impl::transfer_here(Direction direction, std::int64_t offset,
   if (error == 0 && direction == Direction::read) {
     std::int64_t size = 0;
     error = size_here(size);
-    const std::int64_t there = view_.stream_at(size) - offset;
-    request.bytes = std::clamp(there, std::int64_t{0}, bytes);
+    limit(request, size);
   }
   if (error == 0) {
     error =
         staged ? move_staged_alone(direction, request, *staged) : move_alone(direction, request);
   }
-  if (error == ENODATA) error = EIO;
+  error = error_of_transfer(error);
   if (error != 0) throw Error(error, doing(verb_of(direction)));
   return request.bytes;
 }
@@ -383,9 +434,14 @@ void File::Impl::resize_group(std::int64_t size_bytes) {
 }
 
 std::int64_t File::Impl::size_of_group() {
-  std::int64_t size = -1;
   // Includes everything written before the call.
   begin(Call::size_bytes, "asking for the size of");
+  return size_of_file();
+}
+
+// Collective. Within a call.
+std::int64_t File::Impl::size_of_file() {
+  std::int64_t size = -1;
   const int error = team_->rank() == 0 ? size_here(size) : 0;
   std::array<std::int64_t, 2> values{team_->fault(error), size};
   team_->maximum(values);

@@ -82,6 +82,7 @@ class File::Impl {
     std::int64_t file_bytes = 0;  // for a read
     bool staged = false;          // some rank uses GPU memory
     bool dense = false;           // each rank's part of the file is contiguous
+    bool moved = false;           // each rank went first, or has no data
   };
 
   // Rank 0's facts about the opened file. Sent as is.
@@ -108,8 +109,12 @@ class File::Impl {
   int prepare_writer();
   int open_here(int flags, storage::Layout* layout = nullptr);
   int size_here(std::int64_t& size_bytes);
+  std::int64_t size_of_file();
   bool writes_here() const;
   int check(Direction direction, std::int64_t offset, std::int64_t bytes) const;
+  bool may_go_first(Direction direction, const RankRequest& request) const;
+  void limit(RankRequest& request, std::int64_t file_bytes) const;
+  int move_first(Direction direction, RankRequest& request);
   Agreed agree_on(Direction direction, RankRequest& request, int error, bool staged);
   static Values wanted(const RankRequest& request, int error, std::int64_t file_bytes);
   static Agreed agreed_of(Direction direction, const Values& values);
@@ -164,6 +169,7 @@ class File::Impl {
   std::string path_;
   int flags_ = 0;
   unsigned mode_ = 0;
+  bool writes_first_ = false;
   std::shared_ptr<storage::Storage> storage_;
   Settings settings_;
   std::vector<std::string> warnings_;
@@ -172,6 +178,7 @@ class File::Impl {
   Stripes stripes_;
   bool page_cache_ = false;  // all ranks use one, which waits for nothing
   FileView view_;
+  bool all_dense_ = true;  // the views of all ranks
   std::int64_t position_ = 0;
   Phases phases_;
   Counts counts_;

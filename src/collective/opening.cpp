@@ -78,6 +78,7 @@ File::Impl::Impl(MPI_Comm communicator, std::string path, int flags, const Optio
       path_(std::move(path)),
       flags_(flags),
       mode_(options.mode),
+      writes_first_(options.writes_first),
       storage_(std::move(storage)) {
   divide(communicator);
   // Before any file is made.

@@ -53,6 +53,7 @@ collective::Options options_of(MPI_Info info, const std::string& refusal) {
   options.hints = info;
   options.warn = [](const std::string&) {};  // MPI ignores unknown hints
   options.refusal = refusal;
+  options.writes_first = true;  // of a call that fails MPI promises nothing
   return options;
 }
 

@@ -1,6 +1,7 @@
 #include "mpiio/type_maps.hpp"
 
 #include <mutex>
+#include <utility>
 
 #include <ferry/collective.hpp>
 
@@ -25,9 +26,12 @@ int make_keyval() {
 }  // namespace
 
 Kept map_of(MPI_Datatype type) {
-  // Those are never freed, and quickly converted.
+  // Named types are never freed, and a thread uses the same one again and again.
+  static thread_local std::pair<MPI_Datatype, Kept> last{MPI_DATATYPE_NULL, nullptr};
+  if (type == last.first && last.second != nullptr) return last.second;
   if (collective::is_named(type)) {
-    return std::make_shared<const collective::TypeMap>(collective::typemap_of(type));
+    last = {type, std::make_shared<const collective::TypeMap>(collective::typemap_of(type))};
+    return last.second;
   }
   static std::mutex& mutex = *new std::mutex;  // setting an attribute frees the one before
   const std::lock_guard guard(mutex);

@@ -44,6 +44,7 @@ struct Case {
     options.writers = static_cast<int>(random.below(4));
     options.buffer_bytes = static_cast<std::int64_t>(random.between(1, 30'000));
     options.alignment_bytes = static_cast<std::int64_t>(random.between(1, 5000));
+    options.writes_first = random.one_in(2);
     write_seed = random.bits();
     bytes_before = random.below(20'000);
   }

@@ -99,6 +99,82 @@ TEST_P(RandomViews, WriteWhatMpiWritesAndReadItBack) {
 INSTANTIATE_TEST_SUITE_P(Methods, RandomViews, testing::ValuesIn(methods),
                          [](const auto& of) { return name_of(of.param); });
 
+// One transfer of contiguous data: that of each rank, in order, from few bytes to many.
+struct ContiguousCase {
+  explicit ContiguousCase(Random& random) {
+    const auto count = static_cast<std::uint64_t>(ranks());
+    if (random.one_in(5)) refused = static_cast<int>(random.below(count));
+    std::int64_t end = 0;
+    for (int i = 0; i < ranks(); ++i) {
+      const std::uint64_t bytes[] = {0,      1,      random.between(1, 65'536),
+                                     65'536, 65'537, random.between(65'537, 200'000)};
+      offsets.push_back(end + static_cast<std::int64_t>(random.below(1000)));
+      data.push_back(pattern(random.pick(bytes), random.bits()));
+      end = offsets.back() + std::ssize(data.back());
+    }
+  }
+  std::size_t offset(int of) const {
+    return static_cast<std::size_t>(offsets[static_cast<std::size_t>(of)]);
+  }
+  std::int64_t my_offset() const {
+    return rank() == refused ? -1 : offsets[static_cast<std::size_t>(rank())];
+  }
+  const std::string& mine() const { return data[static_cast<std::size_t>(rank())]; }
+  int error() const { return refused >= 0 ? EINVAL : 0; }
+
+  std::vector<std::int64_t> offsets;
+  std::vector<std::string> data;
+  int refused = -1;  // this rank asks wrongly
+};
+
+void put(std::string& contents, const ContiguousCase& of) {
+  for (int i = 0; i < ranks(); ++i) {
+    const std::string& data = of.data[static_cast<std::size_t>(i)];
+    if (data.empty()) continue;
+    contents.resize(std::max(contents.size(), of.offset(i) + data.size()));
+    data.copy(contents.data() + of.offset(i), data.size());
+  }
+}
+
+// Ranks with few bytes to read go before they meet, and so do writes of some ranks.
+TEST(ContiguousData, IsRightWhoeverGoesFirst) {
+  Random random;
+  const SharedDirectory directory;
+  const auto writing_first =
+      static_cast<int>(random.below(static_cast<std::uint64_t>(ranks()) + 1));
+  Options options;
+  options.writes_first = rank() < writing_first;
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
+  std::string contents;
+  const std::uint64_t rounds = scaled(40);
+  for (std::uint64_t i = 0; i < rounds && !anybody_failed(); ++i) {
+    const ContiguousCase one(random);
+    if (random.one_in(2)) {
+      EXPECT_EQ(error_of([&] { file.write_at_all(one.my_offset(), bytes_of(one.mine())); }),
+                one.error());
+      barrier();
+      if (one.refused < 0) put(contents, one);
+      const std::string found = read_file(directory / "file");
+      // What went first may be there although the call failed.
+      const bool is_certain = one.refused < 0 || writing_first == 0;
+      EXPECT_TRUE(!is_certain || same_bytes(found, contents));
+      contents = found;
+      barrier();
+    } else {
+      std::string got(one.mine().size(), '?');
+      std::int64_t moved = 0;
+      EXPECT_EQ(error_of([&] { moved = file.read_at_all(one.my_offset(), bytes_of(got)); }),
+                one.error());
+      if (one.refused >= 0) continue;
+      const std::size_t from = std::min(one.offset(rank()), contents.size());
+      const std::string expected = contents.substr(from, got.size());
+      EXPECT_EQ(moved, std::ssize(expected));
+      EXPECT_TRUE(same_bytes(got.substr(0, expected.size()), expected));
+    }
+  }
+  file.close();
+}
+
 // The library's collective calls wait by spinning, so use only a few.
 TEST(MpiIo, WritesAndReadsThroughTheSameViews) {
   Random random;
