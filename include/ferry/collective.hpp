@@ -50,6 +50,11 @@ const char* name_of(Method method);
 // Data sieving: whether a rank with many small pieces also moves the gaps between them.
 enum class Sieving : std::uint8_t { automatic, enabled, disabled };
 
+// Whether the medium begins with large writes at once, so that sync() has less to do. `automatic`:
+// where this node's page cache holds the data, from the file's first sync() on. Writing out delays
+// a program that writes over the same data and does not sync.
+enum class WriteOut : std::uint8_t { automatic, enabled, disabled };
+
 // The collective calls of a File, as errors name them. All reads are `read_all` and all writes
 // `write_all`, also at an offset and nonblocking: those match each other.
 enum class Call : std::uint8_t {
@@ -80,8 +85,7 @@ struct Options {
   // question mark). Views, offsets and sizes are those of a rank's own file, `writers` counts per
   // file, and failures throw on all ranks. 0: one file, PATH.
   int files = 0;
-  // ferry_write_out: flush large writes to the storage immediately, so that sync() has less to do.
-  bool write_out = true;
+  WriteOut write_out = WriteOut::enabled;  // ferry_write_out
   // romio_ds_read, romio_ds_write: see docs/reference/hints.md, data sieving.
   Sieving read_sieving = Sieving::automatic;
   Sieving write_sieving = Sieving::automatic;

@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 8> passed_on{
 
 // The names of an enumeration's values. name_of() is by value.
 constexpr std::array methods{"automatic", "independent", "serial", "aggregate", "mpiio"};
-constexpr std::array sievings{"automatic", "enable", "disable"};
+constexpr std::array choices{"automatic", "enable", "disable"};
 constexpr std::array switches{"disable", "enable"};
 // What ROMIO calls them: some methods have no name there.
 constexpr std::array collective_buffering{"automatic", "disable", "", "enable", ""};
@@ -83,9 +83,9 @@ const std::vector<Hint>& all_hints() {
       number("striping_factor", &Settings::stripe_count, stripe_count_max, false),
       choice("romio_cb_write", &Settings::write_method, collective_buffering),
       choice("romio_cb_read", &Settings::read_method, collective_buffering),
-      choice("ferry_write_out", &Settings::write_out, switches),
-      choice("romio_ds_read", &Settings::read_sieving, sievings),
-      choice("romio_ds_write", &Settings::write_sieving, sievings),
+      choice("ferry_write_out", &Settings::write_out, choices),
+      choice("romio_ds_read", &Settings::read_sieving, choices),
+      choice("romio_ds_write", &Settings::write_sieving, choices),
       number("ind_rd_buffer_size", &Settings::read_sieve_bytes, buffer_bytes_max, true),
       number("ind_wr_buffer_size", &Settings::write_sieve_bytes, buffer_bytes_max, true),
       choice("ferry_node_merge", &Settings::node_merge, switches),

@@ -19,7 +19,7 @@ struct Settings {
   std::int64_t buffer_bytes = 0;
   std::int64_t alignment_bytes = 0;
   int stripe_count = 0;
-  bool write_out = true;
+  WriteOut write_out = WriteOut::enabled;
   bool node_merge = true;
   Sieving read_sieving = Sieving::automatic;
   Sieving write_sieving = Sieving::automatic;

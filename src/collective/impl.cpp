@@ -422,6 +422,7 @@ void File::Impl::sync_group() {
     if (file_) error = file_->sync();
     if (mpiio_.is_open()) keep(error, mpiio_.sync());
   }
+  if (settings_.write_out == WriteOut::automatic) writes_out_ = true;
   const Stopwatch stopwatch(phases_.wait_ns);
   team_->agree(error, doing("syncing"));
 }

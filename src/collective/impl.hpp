@@ -178,7 +178,8 @@ class File::Impl {
   Stripes stripes_;
   bool page_cache_ = false;  // all ranks use one, which waits for nothing
   FileView view_;
-  bool all_dense_ = true;  // the views of all ranks
+  bool writes_out_ = false;  // see WriteOut
+  bool all_dense_ = true;    // the views of all ranks
   std::int64_t position_ = 0;
   Phases phases_;
   Counts counts_;

@@ -172,6 +172,8 @@ void File::Impl::open() {
   team_->agree(error, doing("opening"));
   team_->broadcast(&granted, sizeof granted);
   take(granted);
+  writes_out_ = settings_.write_out == WriteOut::enabled ||
+                (settings_.write_out == WriteOut::automatic && !page_cache_);
   flags_ &= ~(O_CREAT | O_EXCL | O_TRUNC);
   team_->agree(writes_here() && team_->rank() != 0 ? open_here(flags_) : 0, doing("opening"));
 }
@@ -237,7 +239,7 @@ int File::Impl::prepare_here() {
     // A thread of ours may use it (Orders), and one of the program's that did not open it.
     int threads = MPI_THREAD_SINGLE;
     MPI_Query_thread(&threads);
-    file_.emplace(*storage_, counts_, settings_.write_out, threads >= MPI_THREAD_SERIALIZED);
+    file_.emplace(*storage_, counts_, writes_out_, threads >= MPI_THREAD_SERIALIZED);
   } catch (const std::system_error& error) {
     return errno_of(error);
   }

@@ -47,9 +47,11 @@ class Batch {
 // Results are 0 or an errno.
 class StorageFile {
  public:
-  // `storage` must outlive it. Adds to `counts`. write_out: Options::write_out. changes_threads:
+  // `storage` must outlive it. Adds to `counts`. write_out: whether the medium begins
+  // with writes at once; read by each of them. changes_threads:
   // whether several threads use it, one after another.
-  StorageFile(storage::Storage& storage, Counts& counts, bool write_out, bool changes_threads)
+  StorageFile(storage::Storage& storage, Counts& counts, const bool& write_out,
+              bool changes_threads)
       : counts_(counts),
         write_out_(write_out),
         calls_(storage, {.depth = 2 * depth, .changes_threads = changes_threads}) {}
@@ -88,7 +90,7 @@ class StorageFile {
   void settle(storage::Operation& operation);
 
   Counts& counts_;
-  const bool write_out_;
+  const bool& write_out_;
   storage::SyncCalls calls_;
   storage::SyncFile file_{calls_};
   unsigned in_flight_ = 0;

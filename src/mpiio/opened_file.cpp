@@ -1,6 +1,7 @@
 #include "mpiio/opened_file.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -25,6 +26,9 @@ namespace {
 
 using collective::Call;
 using collective::TypeMap;
+
+// A program that has synced a file syncs the next one, too.
+std::atomic<bool> program_syncs{false};
 
 int access_of(int mode) {
   if ((mode & MPI_MODE_RDONLY) != 0) return O_RDONLY;
@@ -53,6 +57,8 @@ collective::Options options_of(MPI_Info info, const std::string& refusal) {
   options.hints = info;
   options.warn = [](const std::string&) {};  // MPI ignores unknown hints
   options.refusal = refusal;
+  using collective::WriteOut;
+  options.write_out = program_syncs ? WriteOut::enabled : WriteOut::automatic;
   options.writes_first = true;  // of a call that fails MPI promises nothing
   return options;
 }
@@ -497,6 +503,7 @@ void OpenedFile::grow(std::int64_t bytes) {
 }
 
 void OpenedFile::sync() {
+  program_syncs = true;
   const int error = finish_here([](collective::File& file) { file.sync(); });
   file_.sync();
   if (error != 0) throw Error(error, "syncing " + file_.path());

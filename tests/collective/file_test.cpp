@@ -8,6 +8,7 @@
 
 #include "base/residency.hpp"
 #include "collective/world.hpp"
+#include "support/failing_storage.hpp"
 
 namespace ferry::collective::file_test {
 namespace {
@@ -248,6 +249,32 @@ TEST(CollectiveFile, AutomaticFillsThePageCacheIndependentlyWhereMostIsWanted) {
     }
   }
   file.close();
+}
+
+TEST(CollectiveFile, AutomaticWritesOutToServersAndAfterTheFirstSync) {
+  const int descriptor = memfd_create("ferry-test", MFD_CLOEXEC);
+  const bool shared = world().is_one_node();
+  for (const WriteOut write_out : {WriteOut::enabled, WriteOut::disabled, WriteOut::automatic}) {
+    for (const bool in_page_cache : {false, true}) {
+      const auto storage = std::make_shared<FailingStorage>(Random());
+      storage->descriptor = in_page_cache ? descriptor : -1;
+      Options options = options_of(Method::serial, 1);
+      options.write_out = write_out;
+      File file(MPI_COMM_WORLD, "/file", O_CREAT | O_RDWR, options, storage);
+      const std::string mine = pattern(1000, 1);
+      for (const bool synced : {false, true}) {
+        const std::uint64_t before = storage->writes_for_sync;
+        file.write_at_all(rank() * 1000, bytes_of(mine));
+        const bool expected =
+            write_out == WriteOut::enabled ||
+            (write_out == WriteOut::automatic && (synced || !in_page_cache || !shared));
+        EXPECT_EQ(storage->writes_for_sync > before, expected && rank() == 0);
+        file.sync();
+      }
+      file.close();
+    }
+  }
+  close(descriptor);
 }
 
 TEST(CollectiveFile, TellsWhereTheTimeWent) {

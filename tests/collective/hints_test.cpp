@@ -38,7 +38,7 @@ TEST(Hints, AreTakenAndReadBack) {
                           {"romio_cb_write", "enable"},
                           {"romio_cb_read", "disable"},
                           {"cb_config_list", "*:1"},
-                          {"ferry_write_out", "disable"},
+                          {"ferry_write_out", "automatic"},
                           {"ferry_node_merge", "disable"}};
   Options options;
   options.hints = hints;
@@ -50,7 +50,7 @@ TEST(Hints, AreTakenAndReadBack) {
                                                 {"striping_unit", "65536"},
                                                 {"romio_cb_write", "enable"},
                                                 {"romio_cb_read", "disable"},
-                                                {"ferry_write_out", "disable"},
+                                                {"ferry_write_out", "automatic"},
                                                 {"ferry_node_merge", "disable"}}));
   file.write_at_all(rank() * 10, bytes_of(pattern(10, 1)));
   EXPECT_EQ(file.statistics().method, Method::aggregate);

@@ -92,6 +92,7 @@ class FailingStorage final : public storage::Storage {
   // Writes that announced a sync, and those that did not.
   std::atomic<std::uint64_t> writes_for_sync{0};
   std::atomic<std::uint64_t> other_writes{0};
+  std::atomic<int> descriptor{-1};            // of every file
   std::atomic<std::uint64_t> truncations{0};  // by opens, too
 
   std::unique_ptr<storage::Queue> make_queue(const storage::QueueOptions& options) override {
@@ -125,10 +126,12 @@ class FailingStorage final : public storage::Storage {
     std::uint64_t device = 1;
   };
   struct MemoryFile final : storage::File {
-    MemoryFile(std::shared_ptr<Data> of, int opened_with)
-        : data(std::move(of)), flags(opened_with) {}
+    MemoryFile(std::shared_ptr<Data> of, int opened_with, int seen_as)
+        : data(std::move(of)), flags(opened_with), shown(seen_as) {}
+    int descriptor() const override { return shown; }
     std::shared_ptr<Data> data;
     int flags;
+    int shown;
   };
 
   class MemoryQueue final : public storage::Queue {
@@ -228,7 +231,8 @@ class FailingStorage final : public storage::Storage {
           ++truncations;
           find(operation.path)->bytes.clear();
         }
-        operation.opened = std::make_unique<MemoryFile>(find(operation.path), operation.flags);
+        operation.opened =
+            std::make_unique<MemoryFile>(find(operation.path), operation.flags, descriptor);
         break;
       case Kind::close:
         delete file;
