@@ -31,6 +31,10 @@ constexpr int filling_ranks_max = 4;
 constexpr std::int64_t sieved_bytes_max = 32 << 10;
 // The position of a rank without data, for finding the minimum.
 constexpr auto nothing = std::numeric_limits<std::int64_t>::min();
+// Where the numbers are that describe a rank's request. The maximum of each counts.
+namespace place {
+enum : std::size_t { minus_begin, end, file_bytes, bytes, need, wish, minus_wish };
+}
 // How much of its transfer a rank needs the others for; the maximum counts.
 constexpr std::int64_t goes_alone = 1;  // 0: it has moved all its data, or has none
 constexpr std::int64_t sparse_data = 2;
@@ -144,15 +148,23 @@ File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& reques
     error = size_here(size);
   }
   Values values = wanted(request, error, size);
-  if (staged) values[4] = staged_memory;
-  if (goes_first) values[4] = 0;
+  if (staged) values[place::need] = staged_memory;
+  if (goes_first) values[place::need] = 0;
+  const auto wish = error == 0 ? kept(direction).wish_of(request) : std::array{nothing, nothing};
+  std::copy(wish.begin(), wish.end(), values.begin() + place::wish);
   {
     const Stopwatch stopwatch(goes_first ? phases_.wait_ns : phases_.plan_ns);
     values = begin(call_of(direction), verb_of(direction), values, error);
   }
-  if (direction == Direction::read && values[2] < 0 && values[4] != 0) values[2] = size_of_file();
-  const Agreed agreed = agreed_of(direction, values);
-  if (direction == Direction::read && !agreed.moved) limit(request, agreed.file_bytes);
+  if (direction == Direction::read && values[place::file_bytes] < 0 && values[place::need] != 0)
+    values[place::file_bytes] = size_of_file();
+  Agreed agreed = agreed_of(direction, values);
+  if (agreed.moved) return agreed;
+  if (!agreed.staged) {
+    agreed.repetition = kept(direction).agreed({values[place::wish], values[place::minus_wish]},
+                                               agreed.begin, agreed.end, kept_unit_bytes_);
+  }
+  if (direction == Direction::read) limit(request, agreed.file_bytes);
   return agreed;
 }
 
@@ -161,18 +173,25 @@ File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& reques
 File::Impl::Values File::Impl::wanted(const RankRequest& request, int error,
                                       std::int64_t file_bytes) {
   const bool has_data = error == 0 && request.bytes > 0;
-  return {has_data ? -request.begin() : nothing, has_data ? request.end() : 0, file_bytes,
-          request.bytes, !has_data ? 0 : (request.is_contiguous() ? goes_alone : sparse_data)};
+  return {has_data ? -request.begin() : nothing,
+          has_data ? request.end() : 0,
+          file_bytes,
+          request.bytes,
+          !has_data ? 0 : (request.is_contiguous() ? goes_alone : sparse_data),
+          nothing,
+          nothing};
 }
 
 File::Impl::Agreed File::Impl::agreed_of(Direction direction, const Values& values) {
-  Agreed agreed{values[0] == nothing ? 0 : -values[0],
-                values[1],
-                values[3],
-                values[2],
-                values[4] == staged_memory,
-                values[4] <= goes_alone,
-                values[4] == 0};
+  const bool is_empty = values[place::minus_begin] == nothing;
+  Agreed agreed{is_empty ? 0 : -values[place::minus_begin],
+                values[place::end],
+                values[place::bytes],
+                values[place::file_bytes],
+                values[place::need] == staged_memory,
+                values[place::need] <= goes_alone,
+                values[place::need] == 0,
+                std::nullopt};
   if (direction == Direction::read && !agreed.moved)
     agreed.end = std::min(agreed.end, agreed.file_bytes);
   return agreed;
@@ -220,6 +239,11 @@ Method File::Impl::choose(Direction direction, const RankRequest& request, const
   if (team_->size() == 1) {
     reason_ = "one rank";
     return Method::independent;
+  }
+  // What suits a write depends on its shape alone.
+  if (agreed.repetition && direction == Direction::write) {
+    reason_ = "like an earlier transfer";
+    return Method::aggregate;
   }
   // An exchange would copy once more, and wait. Where reads are large, it matters what is cached.
   if (page_cache_ && agreed.dense &&
@@ -340,31 +364,46 @@ int File::Impl::move_alone(Direction direction, const RankRequest& request) {
 int File::Impl::move_through_writers(Method method, Direction direction, const RankRequest& request,
                                      const Agreed& agreed) {
   MethodContext context{*team_, file_ ? &*file_ : nullptr, phases_, counts_, writers_, nullptr};
-  std::optional<Domains> domains;
-  std::vector<RoundPart> parts;
-  std::optional<ExchangePlan> plan;
+  std::unique_ptr<ExchangePlan> made;
+  ExchangePlan* plan = nullptr;
   {
     const Stopwatch stopwatch(phases_.plan_ns);
-    if (method == Method::aggregate) {
-      domains.emplace(agreed.begin, agreed.end, settings_.writers, settings_.buffer_bytes,
-                      settings_.alignment_bytes);
-      if (!node_memory_) {
-        node_memory_.emplace(*team_, writers_, domains->window_bytes_max(), settings_.node_merge);
-      }
+    if (method == Method::aggregate && agreed.repetition) {
       context.node_memory = &*node_memory_;
-      parts = aggregate_parts(request, *domains);
+      plan = &kept(direction).again(*agreed.repetition, request);
     } else {
-      std::vector<std::int64_t> bytes_of(static_cast<std::size_t>(team_->size()));
-      team_->gather(&request.bytes, sizeof request.bytes, bytes_of.data());
-      parts = serial_parts(request, bytes_of, groups_of(team_->node_of(), writers_), team_->rank(),
-                           settings_.buffer_bytes);
+      made = plan_exchange(method, request, agreed, context);
+      plan = made.get();
     }
-    plan.emplace(context, request, std::move(parts), domains);
   }
   const int error = direction == Direction::write ? write_exchanged(context, request, *plan)
                                                   : read_exchanged(context, request, *plan);
-  if (domains) node_memory_->end_transfer(domains->rounds());
+  if (method != Method::aggregate) return error;
+  node_memory_->end_transfer(plan->domains()->rounds());
+  if (made != nullptr) kept(direction).keep(request, agreed.begin, agreed.end, std::move(made));
   return error;
+}
+
+std::unique_ptr<ExchangePlan> File::Impl::plan_exchange(Method method, const RankRequest& request,
+                                                        const Agreed& agreed,
+                                                        MethodContext& context) {
+  if (method == Method::aggregate) {
+    const Domains domains(agreed.begin, agreed.end, settings_.writers, settings_.buffer_bytes,
+                          settings_.alignment_bytes);
+    if (!node_memory_) {
+      node_memory_.emplace(*team_, writers_, domains.window_bytes_max(), settings_.node_merge);
+    }
+    context.node_memory = &*node_memory_;
+    return std::make_unique<ExchangePlan>(context, request, aggregate_parts(request, domains),
+                                          domains);
+  }
+  std::vector<std::int64_t> bytes_of(static_cast<std::size_t>(team_->size()));
+  team_->gather(&request.bytes, sizeof request.bytes, bytes_of.data());
+  return std::make_unique<ExchangePlan>(
+      context, request,
+      serial_parts(request, bytes_of, groups_of(team_->node_of(), writers_), team_->rank(),
+                   settings_.buffer_bytes),
+      std::nullopt);
 }
 
 int File::Impl::move_by_mpiio(Direction direction, const RankRequest& request,

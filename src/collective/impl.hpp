@@ -16,6 +16,7 @@
 #include "collective/gpu_staging.hpp"
 #include "collective/hints.hpp"
 #include "collective/independent.hpp"
+#include "collective/kept_plans.hpp"
 #include "collective/mpiio.hpp"
 #include "collective/orders.hpp"
 #include "storage/storage.hpp"
@@ -83,6 +84,7 @@ class File::Impl {
     bool staged = false;          // some rank uses GPU memory
     bool dense = false;           // each rank's part of the file is contiguous
     bool moved = false;           // each rank went first, or has no data
+    std::optional<Repetition> repetition;
   };
 
   // Rank 0's facts about the opened file. Sent as is.
@@ -116,6 +118,7 @@ class File::Impl {
   void limit(RankRequest& request, std::int64_t file_bytes) const;
   int move_first(Direction direction, RankRequest& request);
   Agreed agree_on(Direction direction, RankRequest& request, int error, bool staged);
+  KeptPlans& kept(Direction direction) { return kept_[static_cast<std::size_t>(direction)]; }
   static Values wanted(const RankRequest& request, int error, std::int64_t file_bytes);
   static Agreed agreed_of(Direction direction, const Values& values);
   Agreed agree_on_piece(Direction direction, const RankRequest& request, int error,
@@ -127,6 +130,8 @@ class File::Impl {
   int move_alone(Direction direction, const RankRequest& request);
   int move_through_writers(Method method, Direction direction, const RankRequest& request,
                            const Agreed& agreed);
+  std::unique_ptr<ExchangePlan> plan_exchange(Method method, const RankRequest& request,
+                                              const Agreed& agreed, MethodContext& context);
   int move_by_mpiio(Direction direction, const RankRequest& request, const Agreed& agreed);
   std::unique_ptr<StagedMemory> stage(Direction direction, const RankRequest& request, int& error);
   int move_staged(Direction direction, const RankRequest& request, const Agreed& agreed,
@@ -185,6 +190,8 @@ class File::Impl {
   Counts counts_;
   std::optional<StorageFile> file_;        // on writers, and after independent transfers
   std::optional<NodeMemory> node_memory_;  // from the first transfer by method aggregate on
+  std::array<KeptPlans, 2> kept_;          // by direction
+  std::int64_t kept_unit_bytes_ = 0;       // plans are repeated at multiples of this
   std::unique_ptr<RangeLock> lock_;        // from the first sieved write on
   GpuStaging gpu_staging_;
   MpiIo mpiio_;

@@ -26,7 +26,7 @@ class Team;
 
 class NodeAgreement {
  public:
-  static constexpr std::size_t values_max = 8;
+  static constexpr std::size_t values_max = 10;
 
   // Collective. Null on all ranks where not all share one node, or one cannot map the memory.
   static std::unique_ptr<NodeAgreement> make(const Team& team);

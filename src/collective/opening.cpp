@@ -225,7 +225,10 @@ void File::Impl::take(const Granted& granted) {
     }
   } else if (settings_.alignment_bytes == 0) {
     settings_.alignment_bytes = granted.block_bytes;
+    // Writers may share a page of one page cache.
+    if (page_cache_) kept_unit_bytes_ = 1;
   }
+  if (kept_unit_bytes_ == 0) kept_unit_bytes_ = settings_.alignment_bytes;
   stripes_ = {granted.stripe_bytes, granted.stripe_count,
               granted.stripe_bytes == 0
                   ? "the storage tells no stripes"

@@ -124,7 +124,20 @@ ExchangePlan::ExchangePlan(const MethodContext& context, const RankRequest& requ
 }
 
 ExchangePlan::~ExchangePlan() {
-  MPI_Type_free(&run_type_);
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized == 0) MPI_Type_free(&run_type_);
+}
+
+void ExchangePlan::shift(std::int64_t stream, std::int64_t distance) {
+  for (RoundPart& part : parts_)
+    part.stream += stream;
+  for (std::vector<Contribution>* list : {&contributions_, &relayed_})
+    for (Contribution& one : *list)
+      one.header.first.offset += distance;
+  for (Relay& relay : relays_)
+    if (relay.run) relay.run->offset += distance;
+  if (domains_) domains_->shift(distance);
 }
 
 std::span<RoundPart> ExchangePlan::parts(int round) {

@@ -38,6 +38,11 @@ class Domains {
     rounds_ = static_cast<int>((domain_bytes_ + window_bytes_ - 1) / window_bytes_);
   }
 
+  // The same, further on in the file.
+  void shift(std::int64_t distance) {
+    begin_ += distance;
+    end_ += distance;
+  }
   std::int64_t window_bytes() const { return window_bytes_; }
   // For any range of the file with these settings.
   std::int64_t window_bytes_max() const { return window_bytes_max_; }
@@ -167,6 +172,10 @@ class ExchangePlan {
   ExchangePlan(const ExchangePlan&) = delete;
   ExchangePlan& operator=(const ExchangePlan&) = delete;
 
+  // For the same transfer of all ranks further on: by so many bytes of this rank's stream, and of
+  // the file.
+  void shift(std::int64_t stream, std::int64_t distance);
+  std::size_t size() const { return parts_.size() + contributions_.size() + relayed_.size(); }
   int rounds() const { return rounds_; }  // that this rank takes part in
   // Where a writer sorts the data of a round in file order; empty: unsorted.
   const std::optional<Domains>& domains() const { return domains_; }
