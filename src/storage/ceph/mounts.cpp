@@ -109,12 +109,18 @@ ceph::Client* CephMount::mount() {
   const std::string seconds = std::to_string(timeout_s);
   // Calls wait for requests before them, which should reach their own bound first.
   const std::string twice = std::to_string(2 * timeout_s);
+  // After how long the library asks the monitors where the server of a request is now, and how
+  // often it looks for such requests; by default 10 s and 5 s. A request that ends before is not
+  // asked for, and the next ones go for ever to where a server was that was restarted.
+  const auto half_s = std::max<std::int64_t>(timeout_s / 2, 1);
   for (const auto& [option, value] :
        {std::pair<const char*, std::string>{"client_mount_uid", std::to_string(address_.uid)},
         {"client_mount_gid", std::to_string(address_.gid)},
         {"client_mount_timeout", seconds},
         {"rados_mon_op_timeout", seconds},
-        {"rados_osd_op_timeout", twice}}) {
+        {"rados_osd_op_timeout", twice},
+        {"objecter_timeout", std::to_string(std::min<std::int64_t>(half_s, 10))},
+        {"objecter_tick_interval", std::to_string(std::min<std::int64_t>(half_s, 5))}}) {
     check(library_->ceph_conf_set(client, option, value.c_str()), option);
   }
   if (!address_.file_system.empty()) {
