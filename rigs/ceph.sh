@@ -129,7 +129,12 @@ ceph_start_all() {
   # Otherwise the monitor considers killed ones healthy for a while.
   if [[ -e $dir/made ]]; then
     ceph_start mon ceph-mon -i a
-    ceph_ask <<<$'osd down 0 1 2 3\nmds fail a' >"$dir/again.out" 2>&1 || true
+    {
+      for name in "${ceph_osds[@]}"; do
+        process "$name" >/dev/null || printf 'osd down %s\n' "${name#osd.}"
+      done
+      process mds >/dev/null || printf 'mds fail a\n'
+    } | ceph_ask >"$dir/again.out" 2>&1 || true
   fi
   ceph_start mon ceph-mon -i a
   ceph_start mgr ceph-mgr -i a
@@ -234,6 +239,9 @@ ceph_configuration() {
   osd_memory_target = 939524096
   osd_crush_update_on_start = true
   osd_class_update_on_start = false
+  # An OSD may serve an object for as long as the others of its copies have agreed to, 16 s. With one
+  # copy nobody answers, so that one that was frozen for longer would serve some objects no more.
+  osd_pool_default_read_lease_ratio = 1000
 [mds]
   mds_data = $dir/mds
   # Its commands, including those over the network, go through this.

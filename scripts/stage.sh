@@ -304,6 +304,7 @@ test_on_ceph() {
   FERRY_TEST_CEPH_DISK=1 timeout 420 build/release/storage_tests --gtest_brief=1 \
     --gtest_filter='CephFaults*:CephKills*:CephEviction*:CephMountEviction*' ||
     setup_die "tests of Ceph's servers that hang or are killed failed, or did not end within 420 s"
+  FERRY_TEST_CEPH_DISK=1 "$setup_python" -m pytest tests/python/test_mpi_io.py -q -k osds_that_fail
 }
 
 stage_install() {

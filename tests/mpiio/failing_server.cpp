@@ -1,6 +1,6 @@
 // A program of MPI-IO that knows nothing of Ferry: its file's server fails in the middle of
 // collective transfers, and works again. Each line names a call and what the ranks saw: the class
-// of its error, and whether all had the same text.
+// of its error, and whether all had the same text; and while the server fails, how long it took.
 //
 //   mpiexec -n 3 mpiio_failing_server FILE FOLDER
 //
@@ -48,6 +48,18 @@ void show(const char* name, int code, const char* seen = "") {
   if (rank == 0 && bytes != 0) std::printf("text of %s: %s\n", name, text);
 }
 
+// Collective. Makes a call and shows what came of it and how long the slowest rank waited for it.
+template <class Call>
+void show_timed(const char* name, Call call) {
+  const double begin = MPI_Wtime();
+  const int code = call();
+  const double own = MPI_Wtime() - begin;
+  double longest = 0;
+  MPI_Reduce(&own, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  show(name, code);
+  if (rank == 0) std::printf("seconds of %s: %.1f\n", name, longest);
+}
+
 std::filesystem::path folder;
 
 void tell(const char* name) {
@@ -84,26 +96,35 @@ void await_late_writes(MPI_File file) {
   }
 }
 
-// While the server fails. Each call is an error on all ranks, and nothing of it may come later.
+// While the server fails. Nothing of a call that is an error may come later.
 void call_in_vain(MPI_File file, const char* path) {
   std::vector<char> data(std::size_t{block_bytes} * blocks, 'x');
   const int bytes = static_cast<int>(data.size());
-  show("read_at_all",
-       MPI_File_read_at_all(file, 0, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE));
-  MPI_Request request = MPI_REQUEST_NULL;
-  int code = MPI_File_iwrite_at_all(file, 0, data.data(), bytes, MPI_BYTE, &request);
-  if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
-  show("iwrite_at_all", code == MPI_SUCCESS ? code : MPI_ERR_IO);  // its class is the library's
-  code = MPI_File_write_at_all_begin(file, 0, data.data(), bytes, MPI_BYTE);
-  if (code == MPI_SUCCESS) code = MPI_File_write_at_all_end(file, data.data(), MPI_STATUS_IGNORE);
-  show("write_at_all_begin", code);
-  show("write_ordered",
-       MPI_File_write_ordered(file, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE));
-  show("sync", MPI_File_sync(file));
+  show_timed("read_at_all", [&] {
+    return MPI_File_read_at_all(file, 0, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE);
+  });
+  show_timed("iwrite_at_all", [&] {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_File_iwrite_at_all(file, 0, data.data(), bytes, MPI_BYTE, &request);
+    if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return code == MPI_SUCCESS ? code : MPI_ERR_IO;  // its class is the library's
+  });
+  show_timed("write_at_all_begin", [&] {
+    const int code = MPI_File_write_at_all_begin(file, 0, data.data(), bytes, MPI_BYTE);
+    return code != MPI_SUCCESS ? code
+                               : MPI_File_write_at_all_end(file, data.data(), MPI_STATUS_IGNORE);
+  });
+  show_timed("write_ordered", [&] {
+    return MPI_File_write_ordered(file, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE);
+  });
+  show_timed("sync", [&] { return MPI_File_sync(file); });
   MPI_Offset size = 0;
-  show("get_size", MPI_File_get_size(file, &size));
+  show_timed("get_size", [&] { return MPI_File_get_size(file, &size); });
   MPI_File other = MPI_FILE_NULL;
-  show("open", MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &other));
+  show_timed("open", [&] {
+    return MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &other);
+  });
+  if (other != MPI_FILE_NULL) show_timed("closing that", [&] { return MPI_File_close(&other); });
 }
 
 MPI_File open(const char* path, MPI_Datatype view) {
@@ -153,10 +174,12 @@ int main(int argc, char** argv) {
   show("write_at_all", write_step(file, 0));
   show("sync before", MPI_File_sync(file));
   tell("begun");
-  int code = MPI_SUCCESS;
-  for (int i = 0; code == MPI_SUCCESS && i < steps_max; ++i)
-    code = write_step(file, i % 4);
-  show("a later write_at_all", code);
+  show_timed("a later write_at_all", [&] {
+    int code = MPI_SUCCESS;
+    for (int i = 0; code == MPI_SUCCESS && i < steps_max; ++i)
+      code = write_step(file, i % 4);
+    return code;
+  });
   call_in_vain(file, path);
   tell("failed");
   await("works");
