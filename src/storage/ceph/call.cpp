@@ -105,7 +105,7 @@ std::int64_t CephCall::execute_on_file(CephMount& mount, std::vector<char>& memo
       return append(memory, mounts_->turn_of(inode_));
     case Kind::sync:
     case Kind::sync_data:
-      return library.ceph_fsync(mount.get(), handle_->number(), kind_ == Kind::sync_data ? 1 : 0);
+      return sync(kind_ == Kind::sync_data);
     case Kind::truncate:
       if (!writable_ || offset_ < 0) return -EINVAL;
       return change(changes_, [&] {
@@ -292,10 +292,18 @@ std::int64_t CephCall::size_now() {
   return error != 0 ? error : static_cast<std::int64_t>(status.size_bytes);
 }
 
+int CephCall::sync(bool only_data) {
+  CephMount& mount = *handle_->mount();
+  return mount.library().ceph_fsync(mount.get(), handle_->number(), only_data ? 1 : 0);
+}
+
 std::int64_t CephCall::close() {
-  // A call stuck in the library still has it, and its write may not arrive.
-  if (handle_.use_count() > 1) return writable_ ? -EIO : 0;
-  return handle_->close();
+  if (handle_.use_count() == 1) return handle_->close();
+  // A call that was given up is in the library with it; the last such call closes it.
+  if (!writable_) return 0;
+  if (changes_->error() != 0) return -EIO;  // it is not known whether what was written arrives
+  // The library would tell here of writes that it could not store.
+  return sync(false);
 }
 
 }  // namespace ferry::storage

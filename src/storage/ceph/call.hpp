@@ -56,6 +56,7 @@ class CephCall final : public RemoteCall {
   std::int64_t read_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
   std::int64_t write_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
   std::int64_t size_now() override;
+  int sync(bool only_data);
   std::int64_t close();
   int list_directory(CephMount& mount, const std::string& path);
   // The library's missing checks of a path: 0 or a negative errno.

@@ -95,6 +95,30 @@ TEST_F(CephLateCalls, ALateWriteOutlivesItsHandles) {
   EXPECT_EQ(test::file_size(path("f")), 10);
 }
 
+// It has nothing to lose: the close is not in doubt.
+TEST_F(CephLateCalls, ALateReadLeavesTheCloseAsItIs) {
+  test::write_file(path("f"), std::string(1000, 'a'));
+  File* file = driver->must_open(at("f"), O_RDWR);
+  EXPECT_EQ(driver->pwrite(file, memory.data(), 100, 0), 100);
+  faults.hang("ceph_read");
+  EXPECT_EQ(driver->pread(file, memory.data(), 100, 0), -ETIMEDOUT);
+  EXPECT_EQ(driver->close(file), 0);
+  faults.hang("");
+  await_late_calls();
+  EXPECT_EQ(test::read_file(path("f")), std::string(100, 'x') + std::string(900, 'a'));
+}
+
+// The library holds what was written, and the servers do not answer.
+TEST_F(CephLateCalls, ACloseBesideALateReadTellsWhatWritesBecame) {
+  File* file = driver->must_open(at("f"), O_RDWR | O_CREAT);
+  EXPECT_EQ(driver->pwrite(file, memory.data(), 100, 0), 100);
+  faults.hang("ceph_read ceph_fsync");
+  EXPECT_EQ(driver->pread(file, memory.data(), 100, 0), -ETIMEDOUT);
+  EXPECT_EQ(driver->close(file), -ETIMEDOUT);
+  faults.hang("");
+  await_late_calls();
+}
+
 // The library drops the slash that shows that.
 TEST_F(CephMock, NamesOfDirectoriesAreNotThoseOfFiles) {
   test::write_file(path("f"), "abc");
