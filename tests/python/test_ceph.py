@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support import Command, copy_there_and_back
+from support import Command, copy_there_and_back, run_python
 from file_system_checks import CHECKS
 
 SERVER = os.environ.get("FERRY_TEST_CEPH", "")
@@ -55,6 +56,39 @@ def test_a_storage_without_layouts_says_so(command: Command, scratch: Path) -> N
 @pytest.mark.parametrize(("name", "option"), [("nfs", "--disk"), ("ceph", "--memory")])
 def test_rig_up_takes_the_options_of_that_rig_only(command: Command, name: str, option: str) -> None:
     command.fails("rig", "up", name, option, says=f"rig up {name} takes no {option}", status=2)
+
+
+# Of a configuration that is not there.
+MISSING = [
+    ("ceph:/x?conf=/absent/ceph.conf", "", "of /absent/ceph.conf cannot be used: this file cannot be read"),
+    ("ceph:/x", "/absent/ceph.conf", "CEPH_CONF names /absent/ceph.conf, which cannot be read"),
+    ("ceph:/x", "", "no Ceph cluster is configured: neither /etc/ceph/ceph.conf nor ~/.ceph/ceph.conf nor"),
+]
+
+
+@pytest.mark.parametrize(("name", "variable", "says"), MISSING, ids=["setting", "variable", "none"])
+def test_a_missing_configuration_is_named(command: Command, name: str, variable: str, says: str) -> None:
+    """Not as if the file itself were missing."""
+    if name == "ceph:/x" and not variable and Path("/etc/ceph/ceph.conf").exists():
+        pytest.skip("absent: a machine without /etc/ceph/ceph.conf")
+    variables = {"CEPH_CONF": variable, "HOME": str(command.scratch)}
+    command.environment |= variables
+    (command.scratch / "from").write_bytes(b"abc")
+    (command.scratch / "folder").mkdir()
+    for words in (
+        ["cp", "from", name],
+        ["cp", name, "to"],
+        ["info", name],
+        ["layout", "get", name],
+        ["run", "--map", f"folder={name}", "--", "true"],
+    ):
+        said = command.fails(*words, says=says)
+        assert "by ?conf= after the path\n" in said or "by conf=\n" in said, said
+    for call in (f"ferry.open({name!r}, 'wb')", f"ferry.load({name!r})"):
+        program = f"import ferry\ntry:\n    {call}\nexcept OSError as error:\n    print(error.errno, error)"
+        done = run_python(program, **variables)
+        assert done.stdout.startswith(f"{errno.EINVAL} "), done
+        assert says in done.stdout
 
 
 @needs_cluster

@@ -77,6 +77,22 @@ std::string CephAddress::cluster() const {
          (configuration.empty() ? std::string("/etc/ceph/ceph.conf or CEPH_CONF") : configuration);
 }
 
+// The places are those of libcephfs.
+std::string CephAddress::without_configuration(int error) const {
+  const std::string why = std::string(" (") + std::strerror(error) + ")";
+  if (!configuration.empty()) {
+    return cluster() + " cannot be used: this file cannot be read" + why +
+           "; name its configuration by conf=";
+  }
+  if (const char* named = std::getenv("CEPH_CONF"); named != nullptr && *named != '\0') {
+    return cluster() + " cannot be used: CEPH_CONF names " + named + ", which cannot be read" +
+           why + "; name its configuration by CEPH_CONF or by ?conf= after the path";
+  }
+  return "no Ceph cluster is configured: neither /etc/ceph/ceph.conf nor ~/.ceph/ceph.conf nor "
+         "ceph.conf in the current folder can be read" +
+         why + "; name its configuration by CEPH_CONF or by ?conf= after the path";
+}
+
 CephMount::~CephMount() {
   if (mounted_ == nullptr) return;
   library_->ceph_unmount(mounted_);
@@ -101,9 +117,11 @@ ceph::Client* CephMount::mount() {
   check(library_->ceph_create(&client, address_.user.empty() ? nullptr : address_.user.c_str()),
         "libcephfs cannot be used");
   Created created(library_, client, std::move(at_work));
-  check(library_->ceph_conf_read_file(
-            client, address_.configuration.empty() ? nullptr : address_.configuration.c_str()),
-        cluster + " cannot be used: its configuration cannot be read; name the file by conf=");
+  const bool is_named = !address_.configuration.empty();
+  const int unread =
+      library_->ceph_conf_read_file(client, is_named ? address_.configuration.c_str() : nullptr);
+  // Not with its ENOENT, which says that a file is missing which is there.
+  if (unread < 0) throw Unavailable(EINVAL, address_.without_configuration(-unread));
   check(library_->ceph_conf_parse_env(client, nullptr), "CEPH_ARGS cannot be understood");
   const auto timeout_s = std::chrono::duration_cast<std::chrono::seconds>(address_.timeout).count();
   const std::string seconds = std::to_string(timeout_s);

@@ -52,7 +52,9 @@ struct CephAddress {
   std::chrono::milliseconds timeout{timeout_default};
 
   auto operator<=>(const CephAddress&) const = default;  // NOLINT: a null pointer is seen in it
-  std::string cluster() const;                           // for people
+  std::string cluster() const;                           // for people, as the next
+  // Why it cannot be used if reading its configuration failed with that errno.
+  std::string without_configuration(int error) const;
 };
 
 // Thread-safe. Its calls block, some of them without a bound.
