@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/staging.hpp"
-#include "storage/owner_process.hpp"
+#include "storage/router.hpp"
 
 namespace ferry::bulk {
 namespace {
@@ -70,13 +70,7 @@ void SlabPool::give_back(std::byte* memory) {
 
 PathError error_on_path(storage::Storage& storage, std::int64_t error, const std::string& path) {
   const auto number = static_cast<int>(-error);
-  // The errnos that say little, and after which asking again takes no time.
-  const bool is_explained =
-      number == storage::OwnerProcess::refused || number == EINVAL || number == ECONNREFUSED;
-  if (!is_explained || path.find(':') == std::string::npos) return {number, path, ""};
-  std::string why = storage.describe_path(path).problem;
-  if (const std::string named = path + ": "; why.starts_with(named)) why.erase(0, named.size());
-  return {number, path, why};
+  return {number, path, storage::reason_of(storage, number, path)};
 }
 
 std::byte* Lane::room(std::uint64_t bytes) {

@@ -106,6 +106,7 @@ class File::Impl {
   void share_settings(const Options& options);
   void open();
   int open_first(Granted& granted);
+  void agree_on_opening(int error);
   void take(const Granted& granted);
   int prepare_here();
   int prepare_writer();

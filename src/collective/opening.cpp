@@ -169,13 +169,25 @@ void File::Impl::open() {
   Granted granted;
   if (team_->rank() == 0 && error == 0) error = open_first(granted);
   if (team_->rank() != 0 && error == 0 && writes_here()) error = prepare_writer();
-  team_->agree(error, doing("opening"));
+  agree_on_opening(error);
   team_->broadcast(&granted, sizeof granted);
   take(granted);
   writes_out_ = settings_.write_out == WriteOut::enabled ||
                 (settings_.write_out == WriteOut::automatic && !page_cache_);
   flags_ &= ~(O_CREAT | O_EXCL | O_TRUNC);
   team_->agree(writes_here() && team_->rank() != 0 ? open_here(flags_) : 0, doing("opening"));
+}
+
+// Says what the storage of the rank that fails knows.
+void File::Impl::agree_on_opening(int error) {
+  std::int64_t worst = team_->fault(error);
+  team_->maximum(std::span(&worst, 1));
+  if (worst == 0) return;
+  const int from = team_->rank_of(worst);
+  std::string why;
+  if (team_->rank() == from && storage_) why = storage::reason_of(*storage_, error, path_);
+  why = team_->text_of(from, why);
+  team_->throw_if(worst, doing("opening") + (why.empty() ? "" : ": " + why));
 }
 
 // On rank 0: makes a new file with the requested stripes, or those that suit the writers, and reads

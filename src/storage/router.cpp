@@ -7,6 +7,7 @@
 #include "base/cpus.hpp"
 #include "storage/ceph/library.hpp"
 #include "storage/nfs/library.hpp"
+#include "storage/owner_process.hpp"
 #include "storage/pvfs2/library.hpp"
 #include "storage/queue/inbox_queue.hpp"
 #include "storage/remote_storage.hpp"
@@ -191,6 +192,16 @@ std::vector<ClientLibrary> client_libraries(const RouterOptions& options) {
 
 std::unique_ptr<Storage> make_router(const RouterOptions& options) {
   return std::make_unique<Router>(options);
+}
+
+std::string reason_of(Storage& storage, int error_number, const std::string& path) {
+  // The errnos that say little, and after which asking again takes no time.
+  const bool is_explained = error_number == OwnerProcess::refused || error_number == EINVAL ||
+                            error_number == ECONNREFUSED;
+  if (!is_explained || path.find(':') == std::string::npos) return "";
+  std::string why = storage.describe_path(path).problem;
+  if (const std::string named = path + ": "; why.starts_with(named)) why.erase(0, named.size());
+  return why;
 }
 
 }  // namespace ferry::storage

@@ -37,4 +37,9 @@ std::vector<ClientLibrary> client_libraries(const RouterOptions& options = {});
 // operation.
 std::unique_ptr<Storage> make_router(const RouterOptions& options = {});
 
+// What the storage knows of the reason why a call on a URI ended with that errno, in one line: a
+// setting that it has not, a server that cannot be reached. Empty: nothing, or finding out may take
+// long.
+std::string reason_of(Storage& storage, int error_number, const std::string& path);
+
 }  // namespace ferry::storage

@@ -145,5 +145,19 @@ TEST(Errors, FailingStorageNeitherHangsNorLies) {
   }
 }
 
+TEST(Errors, SayWhatTheStorageKnows) {
+  std::string said;
+  try {
+    File(MPI_COMM_WORLD, "ceph:/file?conf=/absent/ceph.conf", O_RDWR).close();
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  EXPECT_TRUE(
+      said.starts_with("opening ceph:/file?conf=/absent/ceph.conf: the Ceph cluster of "
+                       "/absent/ceph.conf cannot be used: "))
+      << said;
+  EXPECT_TRUE(said.ends_with("by conf= (rank 0): Invalid argument")) << said;
+}
+
 }  // namespace
 }  // namespace ferry::collective
