@@ -134,11 +134,17 @@ int File::Impl::move_first(Direction direction, RankRequest& request) {
   return error_of_transfer(move_alone(direction, request));
 }
 
+// What this rank wrote may come later, over what others write: not before it is over.
+int File::Impl::late_change() const {
+  return file_ ? file_->late_change() : 0;
+}
+
 // Throws on all ranks if one has an invalid request. Limits a read to the end of the file. Where
 // all ranks that have data could go first, this is the only time in the call that they meet.
 File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& request, int error,
                                         bool staged) {
   if (const int wrong = check(direction, request.stream, request.bytes); wrong != 0) error = wrong;
+  if (direction == Direction::write && error == 0) error = late_change();
   const bool goes_first = error == 0 && !staged && may_go_first(direction, request);
   std::int64_t size = -1;
   if (goes_first) {
@@ -468,7 +474,7 @@ void File::Impl::sync_group() {
 
 void File::Impl::resize_group(std::int64_t size_bytes) {
   // Ranks must not write where the file is cut.
-  begin(Call::resize, "resizing", {}, size_bytes < 0 ? EINVAL : 0);
+  begin(Call::resize, "resizing", {}, size_bytes < 0 ? EINVAL : late_change());
   const int error = team_->rank() == 0 ? file_->resize(size_bytes) : 0;
   team_->agree(error, doing("resizing"));
 }

@@ -113,6 +113,7 @@ class File::Impl {
   int open_here(int flags, storage::Layout* layout = nullptr);
   int size_here(std::int64_t& size_bytes);
   std::int64_t size_of_file();
+  int late_change() const;
   bool writes_here() const;
   int check(Direction direction, std::int64_t offset, std::int64_t bytes) const;
   bool may_go_first(Direction direction, const RankRequest& request) const;

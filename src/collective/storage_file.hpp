@@ -64,6 +64,8 @@ class StorageFile {
   void ask_for(const std::string& path);
   // Null: none is.
   const storage::File* opened() const { return file_.get(); }
+  // The errno that a change of this rank would get because an earlier one may still come.
+  int late_change() const { return file_.is_open() ? -file_.get()->late_change() : 0; }
   int close() { return errno_of(file_.close()); }
   int sync() { return errno_of(file_.sync()); }
   int resize(std::int64_t bytes) {

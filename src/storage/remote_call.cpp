@@ -43,7 +43,7 @@ int RemoteFile::refusal(const Operation& operation) const {
   if (is_transfer(operation.kind)) {
     if (const int error = refusal_of_transfer(operation); error != 0) return error;
   }
-  return changes != nullptr && waits_for_changes(operation.kind) ? changes->error() : 0;
+  return waits_for_changes(operation.kind) ? late_change() : 0;
 }
 
 int RemoteFile::refusal_of_transfer(const Operation& operation) const {

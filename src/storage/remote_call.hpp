@@ -23,6 +23,7 @@ class RemoteFile : public File {
   // 0 or the negative errno that ends this operation on the file before it begins: the kernel's
   // checks of a transfer's arguments, and the file's late changes.
   int refusal(const Operation& operation) const;
+  int late_change() const override { return changes == nullptr ? 0 : changes->error(); }
   // By its flags of open(2).
   void opened_with(int flags);
 

@@ -113,6 +113,8 @@ class File {
   // A server or a process is behind it that may not answer: a blocking call on a descriptor of it
   // may last for any time.
   virtual bool may_hang() const { return scheme_ != Scheme::posix; }
+  // 0, or the negative errno that changes of it are refused with: an earlier one may still come.
+  virtual int late_change() const { return 0; }
 
  private:
   friend class DirectWrite;

@@ -145,6 +145,26 @@ TEST(Errors, FailingStorageNeitherHangsNorLies) {
   }
 }
 
+// What one rank wrote in vain may land over what others write now.
+TEST(Errors, ALateChangeOfOneRankKeepsThoseOfAllOut) {
+  const auto storage = std::make_shared<FailingStorage>(Random());
+  File file(MPI_COMM_WORLD, "/file", O_CREAT | O_RDWR, small_buffers(Method::independent), storage);
+  const std::string mine = pattern(100, static_cast<std::uint64_t>(rank()));
+  file.write_at_all(0, bytes_of(mine));  // each rank opens it, in memory of its own
+  const bool is_late = rank() == ranks() - 1;
+  if (is_late) storage->late_change = -ETIMEDOUT;
+  const std::string newer = pattern(100, 1000);
+  EXPECT_EQ(error_of([&] { file.write_at_all(0, bytes_of(newer).first(is_late ? 0 : 100)); }),
+            ETIMEDOUT);
+  EXPECT_EQ(error_of([&] { file.iwrite_at_all(0, bytes_of(newer)).wait(); }), ETIMEDOUT);
+  EXPECT_EQ(error_of([&] { file.resize(10); }), ETIMEDOUT);
+  expect_at(file, 0, mine);
+  storage->late_change = 0;
+  file.write_at_all(0, bytes_of(newer));
+  expect_at(file, 0, newer);
+  file.close();
+}
+
 TEST(Errors, SayWhatTheStorageKnows) {
   std::string said;
   try {

@@ -58,6 +58,8 @@ class FailingStorage final : public storage::Storage {
   // Writes by handles with O_DSYNC or O_SYNC, and appends.
   std::atomic<std::uint64_t> synchronous_writes{0};
   std::atomic<std::uint64_t> appends{0};
+  // File::late_change() of every file.
+  std::atomic<int> late_change{0};
   // Status::device of a file; default 1.
   void put_on_device(const std::string& path, std::uint64_t device) {
     const std::lock_guard lock(mutex_);
@@ -126,12 +128,13 @@ class FailingStorage final : public storage::Storage {
     std::uint64_t device = 1;
   };
   struct MemoryFile final : storage::File {
-    MemoryFile(std::shared_ptr<Data> of, int opened_with, int seen_as)
-        : data(std::move(of)), flags(opened_with), shown(seen_as) {}
-    int descriptor() const override { return shown; }
+    MemoryFile(std::shared_ptr<Data> of, int opened_with, const FailingStorage& where)
+        : data(std::move(of)), flags(opened_with), storage(where) {}
+    int descriptor() const override { return storage.descriptor; }
+    int late_change() const override { return storage.late_change; }
     std::shared_ptr<Data> data;
     int flags;
-    int shown;
+    const FailingStorage& storage;
   };
 
   class MemoryQueue final : public storage::Queue {
@@ -232,7 +235,7 @@ class FailingStorage final : public storage::Storage {
           find(operation.path)->bytes.clear();
         }
         operation.opened =
-            std::make_unique<MemoryFile>(find(operation.path), operation.flags, descriptor);
+            std::make_unique<MemoryFile>(find(operation.path), operation.flags, *this);
         break;
       case Kind::close:
         delete file;
