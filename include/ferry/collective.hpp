@@ -70,6 +70,41 @@ enum class Call : std::uint8_t {
 };
 const char* name_of(Call call);
 
+// One rank's time by phase.
+struct Phases {
+  double plan_ns = 0;      // agreeing on sizes, senders and receivers
+  double exchange_ns = 0;  // waiting for messages
+  double pack_ns = 0;      // copying between user memory, messages and file buffers
+  double file_io_ns = 0;   // starting I/O and waiting for it
+  double sync_ns = 0;      // fsync
+  double wait_ns = 0;      // waiting for other ranks at the end of a call
+};
+
+// Counters: of all ranks together in Statistics, of one rank in CallCounts.
+struct Counts {
+  std::uint64_t messages = 0;         // of data and extents, without agreements
+  std::uint64_t message_bytes = 0;    // in them
+  std::uint64_t remote_messages = 0;  // those between nodes
+  std::uint64_t remote_bytes = 0;
+  std::uint64_t shared_bytes = 0;  // passed through memory shared by a node's ranks
+  std::uint64_t storage_requests = 0;
+  std::uint64_t storage_bytes = 0;
+  std::uint64_t storage_opens = 0;
+  std::uint64_t gpu_bytes = 0;  // copied from or to GPU memory
+};
+
+// What this rank counted in one call.
+struct CallCounts {
+  Call call = Call::open;
+  bool is_collective = true;
+  bool is_carried_out = false;  // a transfer, without an error
+  // Of such a transfer; automatic: no rank had data, so that nothing was done.
+  Method method = Method::automatic;
+  std::int64_t bytes = 0;  // of this rank
+  Phases phases;
+  Counts counts;
+};
+
 // Rank 0's values count. Zero lets Ferry choose; hints are read only then.
 struct Options {
   Method write_method = Method::automatic;
@@ -102,6 +137,9 @@ struct Options {
   MPI_Info hints = MPI_INFO_NULL;  // docs/reference/hints.md lists the known names
   // Rank 0 calls it with one line per unknown or invalid hint. Empty: prints them on stderr.
   std::function<void(const std::string&)> warn;
+  // On each rank, at the end of each call but statistics(), by the thread that carries it out. It
+  // may not use the file, and must not throw.
+  std::function<void(const CallCounts&)> count;
   // On each rank. If not empty: why this rank cannot open the file; see File::refuse().
   std::string refusal;
 };
@@ -118,29 +156,6 @@ struct Stripes {
   std::int64_t stripe_bytes = 0;  // consecutive bytes on one server; 0: unknown
   int stripe_count = 0;           // number of servers
   std::string reason;             // the reason
-};
-
-// One rank's time by phase.
-struct Phases {
-  double plan_ns = 0;      // agreeing on sizes, senders and receivers
-  double exchange_ns = 0;  // waiting for messages
-  double pack_ns = 0;      // copying between user memory, messages and file buffers
-  double file_io_ns = 0;   // starting I/O and waiting for it
-  double sync_ns = 0;      // fsync
-  double wait_ns = 0;      // waiting for other ranks at the end of a call
-};
-
-// Counters of all ranks together, since the file was opened.
-struct Counts {
-  std::uint64_t messages = 0;         // of data and extents, without agreements
-  std::uint64_t message_bytes = 0;    // in them
-  std::uint64_t remote_messages = 0;  // those between nodes
-  std::uint64_t remote_bytes = 0;
-  std::uint64_t shared_bytes = 0;  // passed through memory shared by a node's ranks
-  std::uint64_t storage_requests = 0;
-  std::uint64_t storage_bytes = 0;
-  std::uint64_t storage_opens = 0;
-  std::uint64_t gpu_bytes = 0;  // copied from or to GPU memory
 };
 
 struct Statistics {

@@ -168,6 +168,19 @@ void take_profile(Settings& settings, const std::string& path) {
   }
 }
 
+std::vector<std::string> hint_names() {
+  std::vector<std::string> names{mpiio_hint};
+  for (const Hint& hint : all_hints())
+    names.emplace_back(hint.name);
+  return names;
+}
+
+bool is_value_of(const std::string& name, const std::string& value) {
+  if (name == mpiio_hint) return value == switches[0] || value == switches[1];
+  Settings settings;
+  return take(name, value, settings).empty();
+}
+
 MPI_Info hints_of(const Settings& settings) {
   MPI_Info info = MPI_INFO_NULL;
   MPI_Info_create(&info);

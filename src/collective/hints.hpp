@@ -36,6 +36,11 @@ Settings settings_of(const Options& options, std::vector<std::string>& warnings)
 // Fills in open settings from this machine's profile (docs/guide/tuning.md).
 void take_profile(Settings& settings, const std::string& path);
 
+// The names of the hints that change something here.
+std::vector<std::string> hint_names();
+// Whether a hint of these takes the value.
+bool is_value_of(const std::string& name, const std::string& value);
+
 // The caller frees it.
 MPI_Info hints_of(const Settings& settings);
 

@@ -295,6 +295,7 @@ std::shared_ptr<Order> File::Impl::start_all(Direction direction, std::int64_t o
                                              std::int64_t count) {
   require_open();
   return orders_->start([this, direction, offset, base, memory, count] {
+    const Counting counting(*this, call_of(direction));
     return on_all(call_of(direction),
                   [&] { return carry_out(direction, offset, base, memory, count); });
   });
@@ -315,18 +316,24 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
   int error = 0;
   auto staged = stage(direction, request, error);
   const Agreed agreed = agree_on(direction, request, error, staged != nullptr);
-  if (agreed.end <= agreed.begin) return 0;  // no rank has data, and all know it
+  if (agreed.end <= agreed.begin) {  // no rank has data, and all know it
+    counted_.is_carried_out = true;
+    return 0;
+  }
   if (agreed.moved) {
     method_ = Method::independent;
     reason_ = through_one_cache;
-    return request.bytes;
+  } else {
+    method_ = choose(direction, request, agreed);
+    error =
+        error_of_transfer(agreed.staged ? move_staged(direction, request, agreed, std::move(staged))
+                                        : move(method_, direction, request, agreed));
+    const Stopwatch stopwatch(phases_.wait_ns);
+    team_->agree(error, doing(verb_of(direction)));
   }
-  method_ = choose(direction, request, agreed);
-  error =
-      error_of_transfer(agreed.staged ? move_staged(direction, request, agreed, std::move(staged))
-                                      : move(method_, direction, request, agreed));
-  const Stopwatch stopwatch(phases_.wait_ns);
-  team_->agree(error, doing(verb_of(direction)));
+  counted_.is_carried_out = true;
+  counted_.method = method_;
+  counted_.bytes = request.bytes;
   return request.bytes;
 }
 
@@ -436,6 +443,7 @@ std::int64_t File::Impl::transfer_next(Direction direction, const void* base, st
 std::int64_t File::Impl::transfer_here(Direction direction, std::int64_t offset, const void* base,
                                        std::int64_t bytes) {
   require_idle();
+  const Counting counting(*this, call_of(direction), false);
   const TypeMap memory;
   RankRequest request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
   int error = check(direction, offset, bytes);
@@ -452,6 +460,9 @@ std::int64_t File::Impl::transfer_here(Direction direction, std::int64_t offset,
   }
   error = error_of_transfer(error);
   if (error != 0) throw Error(error, doing(verb_of(direction)));
+  counted_.is_carried_out = true;
+  counted_.method = Method::independent;
+  counted_.bytes = request.bytes;
   return request.bytes;
 }
 

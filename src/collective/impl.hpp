@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,7 @@ class File::Impl {
   template <class Body>
   auto meet(Call call, Body&& body) {
     require_idle();
+    const Counting counting(*this, call);
     return on_all(call, body);
   }
   // These only within it.
@@ -99,6 +101,21 @@ class File::Impl {
   // What every collective call agrees on first, besides errors: the maximum of each.
   using Values = std::array<std::int64_t, Team::meeting_values - 1>;
 
+  // At its end, tells Options::count what this rank counted in a call.
+  class Counting {
+   public:
+    Counting(Impl& impl, Call call, bool is_collective = true) : impl_(impl) {
+      impl_.counted_.call = call;
+      impl_.counted_.is_collective = is_collective;
+    }
+    ~Counting() { impl_.tell_counts(); }
+    Counting(const Counting&) = delete;
+    Counting& operator=(const Counting&) = delete;
+
+   private:
+    Impl& impl_;
+  };
+
   // How transfers of a range by the ranks of one node would use its page cache.
   enum class CacheUse : std::uint8_t { none, fill, hit };
 
@@ -142,6 +159,7 @@ class File::Impl {
   std::int64_t carry_out(Direction direction, std::int64_t offset, const void* base,
                          const TypeMap& memory, std::int64_t count);
   void close_here();
+  void tell_counts();
   // Begins a collective call in this rank's group. Returns what it agrees on. Throws on all its
   // ranks if one has an error (`why`: details beyond its errno) or is in another call.
   Values begin(Call call, const char* what, Values values = {}, int error = 0,
@@ -190,6 +208,10 @@ class File::Impl {
   std::int64_t position_ = 0;
   Phases phases_;
   Counts counts_;
+  std::function<void(const CallCounts&)> count_;
+  CallCounts counted_;  // of the call that is being carried out
+  Phases told_phases_;  // by count_, and so the next
+  Counts told_counts_;
   std::optional<StorageFile> file_;        // on writers, and after independent transfers
   std::optional<NodeMemory> node_memory_;  // from the first transfer by method aggregate on
   std::array<KeptPlans, 2> kept_;          // by direction

@@ -79,7 +79,9 @@ File::Impl::Impl(MPI_Comm communicator, std::string path, int flags, const Optio
       flags_(flags),
       mode_(options.mode),
       writes_first_(options.writes_first),
-      storage_(std::move(storage)) {
+      storage_(std::move(storage)),
+      count_(options.count) {
+  const Counting counting(*this, Call::open);
   divide(communicator);
   // Before any file is made.
   const std::string refusal = " (" + all_.rank_name(all_.rank()) + ": " + options.refusal + ")";
@@ -288,6 +290,7 @@ bool File::Impl::writes_here() const {
 void File::Impl::close() {
   require_idle();
   closed_ = true;
+  const Counting counting(*this, Call::close);
   try {
     on_all(Call::close, [&] {
       begin(Call::close, "closing");

@@ -40,6 +40,15 @@ std::int64_t whole(double ns) {
   return std::llround(ns);
 }
 
+// What was added since `before`.
+template <class Owner>
+Owner added(const Owner& now, const Owner& before, const auto& members) {
+  Owner more;
+  for (const auto& [name, member] : members)
+    more.*member = now.*member - before.*member;
+  return more;
+}
+
 Json json_of(const auto& owner, const auto& members) {
   Json json;
   for (const auto& [name, member] : members)
@@ -78,6 +87,17 @@ std::string to_json(const Statistics& statistics) {
                   {"mean", json_of(statistics.mean, all_phases)},
                   {"maximum", json_of(statistics.maximum, all_phases)}};
   return json.dump();
+}
+
+void File::Impl::tell_counts() {
+  if (count_) {
+    counted_.phases = added(phases_, told_phases_, all_phases);
+    counted_.counts = added(counts_, told_counts_, all_counters);
+    told_phases_ = phases_;
+    told_counts_ = counts_;
+    count_(counted_);
+  }
+  counted_ = {};
 }
 
 Statistics File::Impl::statistics() {

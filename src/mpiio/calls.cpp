@@ -15,9 +15,11 @@
 
 #include "collective/datatype.hpp"
 #include "mpiio/errors.hpp"
+#include "mpiio/hint_defaults.hpp"
 #include "mpiio/library.hpp"
 #include "mpiio/opened_files.hpp"
 #include "mpiio/places.hpp"
+#include "mpiio/tool_calls.hpp"
 
 namespace ferry::mpiio {
 
@@ -162,8 +164,10 @@ int open_alone(MPI_Comm communicator, const std::string& path, int mode, MPI_Inf
   return code != MPI_SUCCESS ? code : result;
 }
 
-int file_open(MPI_Comm communicator, const char* path, int mode, MPI_Info info, MPI_File* handle) {
+int file_open(MPI_Comm communicator, const char* path, int mode, MPI_Info asked, MPI_File* handle) {
   const NamedFile place = place_of(path);
+  const InfoWithDefaults with_defaults(asked);
+  MPI_Info info = with_defaults.info();
   if (place.alone) return open_alone(communicator, place.path, mode, info, handle);
   const int result = library().file_open(communicator, path, mode, info, handle);
   // On all ranks or on none.
@@ -437,14 +441,6 @@ struct StandIn<kind, Member> {
   }
 };
 
-// Puts `ours` into the place of the library's function, and keeps that.
-template <class Function>
-void stand_in(Function*& kept, void*& entry, Function* ours) {
-  if (entry == nullptr) return;
-  kept = reinterpret_cast<Function*>(entry);
-  entry = reinterpret_cast<void*>(ours);
-}
-
 }  // namespace
 }  // namespace ferry::mpiio
 
@@ -460,4 +456,5 @@ extern "C" __attribute__((visibility("default"))) void ferry_mpiio_take(void** f
   stand_in(library().file_##name, functions[static_cast<int>(CallIndex::file_##name)], \
            FERRY_MPIIO_##kind(name));
   FERRY_MPIIO_CALLS(FERRY_MPIIO_TAKE)
+  take_tool_calls(functions);
 }

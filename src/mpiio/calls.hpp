@@ -101,6 +101,48 @@
   CALL(write_ordered_begin_c, ORDERED)
 #endif
 
+// The functions of MPI's tool interface (MPI 4.0, chapter 15) that do so, too, to show variables of
+// Ferry's: CALL(what follows "MPI_T_", SHORT or LONG: at most six parameters, or at most thirteen).
+#define FERRY_MPIIO_TOOL_CALLS(CALL)   \
+  CALL(init_thread, SHORT)             \
+  CALL(finalize, SHORT)                \
+  CALL(pvar_get_num, SHORT)            \
+  CALL(pvar_get_info, LONG)            \
+  CALL(pvar_get_index, SHORT)          \
+  CALL(pvar_session_create, SHORT)     \
+  CALL(pvar_session_free, SHORT)       \
+  CALL(pvar_handle_alloc, SHORT)       \
+  CALL(pvar_handle_free, SHORT)        \
+  CALL(pvar_start, SHORT)              \
+  CALL(pvar_stop, SHORT)               \
+  CALL(pvar_read, SHORT)               \
+  CALL(pvar_write, SHORT)              \
+  CALL(pvar_reset, SHORT)              \
+  CALL(pvar_readreset, SHORT)          \
+  CALL(cvar_get_num, SHORT)            \
+  CALL(cvar_get_info, LONG)            \
+  CALL(cvar_get_index, SHORT)          \
+  CALL(cvar_handle_alloc, SHORT)       \
+  CALL(cvar_handle_free, SHORT)        \
+  CALL(cvar_read, SHORT)               \
+  CALL(cvar_write, SHORT)              \
+  CALL(category_get_num, SHORT)        \
+  CALL(category_get_info, LONG)        \
+  CALL(category_get_index, SHORT)      \
+  CALL(category_get_cvars, SHORT)      \
+  CALL(category_get_pvars, SHORT)      \
+  CALL(category_get_categories, SHORT) \
+  FERRY_MPIIO_EVENT_CALLS(CALL)
+
+// Those of events, which MPI has from its version 4 on, too.
+#if !FERRY_MPIIO_LARGE_COUNTS
+#define FERRY_MPIIO_EVENT_CALLS(CALL)
+#else
+#define FERRY_MPIIO_EVENT_CALLS(CALL)  \
+  CALL(category_get_num_events, SHORT) \
+  CALL(category_get_events, SHORT)
+#endif
+
 namespace ferry::mpiio {
 
 // Indices of tables with one entry per function.
@@ -108,7 +150,10 @@ enum class CallIndex : int {
 #define FERRY_MPIIO_INDEX(name, kind) file_##name,
   FERRY_MPIIO_CALLS(FERRY_MPIIO_INDEX)
 #undef FERRY_MPIIO_INDEX
-      count
+#define FERRY_MPIIO_INDEX(name, length) tool_##name,
+      FERRY_MPIIO_TOOL_CALLS(FERRY_MPIIO_INDEX)
+#undef FERRY_MPIIO_INDEX
+          count
 };
 inline constexpr int call_count = static_cast<int>(CallIndex::count);
 

@@ -1,12 +1,14 @@
-// libferry_mpiio.so, for LD_PRELOAD: the names of MPI-IO in front of the MPI library's own.
+// libferry_mpiio.so, for LD_PRELOAD: the names of MPI-IO, and of the interface by which tools list
+// variables (MPI_T), in front of the MPI library's own.
 //
 // It must load into any program, also one without MPI (mpiexec, a shell), so it needs nothing but
-// the C library. A program's first call of MPI-IO loads libferry_mpiio_calls.so, which lies beside
+// the C library. A program's first call of these loads libferry_mpiio_calls.so, which lies beside
 // it and does the work. If that cannot be, the calls go to the program's MPI library, and one line
 // says why.
 //
-// The functions pass on whatever they are given as six machine words: none has more parameters, and
-// all are integers and pointers. So they suit any MPI library, whatever its handles are.
+// The functions pass on whatever they are given as six machine words, or thirteen: none has more
+// parameters, and all are integers and pointers. So they suit any MPI library, whatever its handles
+// are.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -24,11 +26,13 @@ namespace {
 using ferry::mpiio::call_count;
 using ferry::mpiio::CallIndex;
 using Word = std::intptr_t;
-using Function = Word (*)(Word, Word, Word, Word, Word, Word);
 
 constexpr const char* names[] = {
 #define FERRY_MPIIO_NAME(name, kind) "PMPI_File_" #name,
     FERRY_MPIIO_CALLS(FERRY_MPIIO_NAME)
+#undef FERRY_MPIIO_NAME
+#define FERRY_MPIIO_NAME(name, length) "PMPI_T_" #name,
+        FERRY_MPIIO_TOOL_CALLS(FERRY_MPIIO_NAME)
 #undef FERRY_MPIIO_NAME
 };
 constexpr const char* calls_name = "libferry_mpiio_calls.so";
@@ -127,29 +131,40 @@ int write_text(int code, char* buffer, int* bytes) {
   return reinterpret_cast<int (*)(int, char*, int*)>(function)(code, buffer, bytes);
 }
 
-Word call(CallIndex index, Word a, Word b, Word c, Word d, Word e, Word f) {
+template <class... Words>
+Word call(CallIndex index, Words... words) {
   pthread_once(&once, prepare);
   void* function = functions[static_cast<int>(index)];
   if (function == nullptr) {
     std::fprintf(stderr, "ferry: the MPI library has no %s\n", names[static_cast<int>(index)]);
     std::abort();
   }
-  return reinterpret_cast<Function>(function)(a, b, c, d, e, f);
+  return reinterpret_cast<Word (*)(Words...)>(function)(words...);
 }
 
 }  // namespace
 
 // The names with "P" as well: tools that were preloaded earlier (Darshan) call those, and so do the
 // Fortran functions of some MPI libraries.
-#define FERRY_MPIIO_EXPORT(symbol, name)                                                        \
+#define FERRY_MPIIO_EXPORT_SHORT(symbol, index)                                                 \
   extern "C" __attribute__((visibility("default"))) Word symbol(Word a, Word b, Word c, Word d, \
                                                                 Word e, Word f) {               \
-    return call(CallIndex::file_##name, a, b, c, d, e, f);                                      \
+    return call(CallIndex::index, a, b, c, d, e, f);                                            \
   }
-#define FERRY_MPIIO_DEFINE(name, kind)      \
-  FERRY_MPIIO_EXPORT(MPI_File_##name, name) \
-  FERRY_MPIIO_EXPORT(PMPI_File_##name, name)
+#define FERRY_MPIIO_EXPORT_LONG(symbol, index)                                                \
+  extern "C" __attribute__((visibility("default"))) Word symbol(                              \
+      Word a, Word b, Word c, Word d, Word e, Word f, Word g, Word h, Word i, Word j, Word k, \
+      Word l, Word m) {                                                                       \
+    return call(CallIndex::index, a, b, c, d, e, f, g, h, i, j, k, l, m);                     \
+  }
+#define FERRY_MPIIO_DEFINE(name, kind)                   \
+  FERRY_MPIIO_EXPORT_SHORT(MPI_File_##name, file_##name) \
+  FERRY_MPIIO_EXPORT_SHORT(PMPI_File_##name, file_##name)
 FERRY_MPIIO_CALLS(FERRY_MPIIO_DEFINE)
+#define FERRY_MPIIO_DEFINE_TOOL(name, length)            \
+  FERRY_MPIIO_EXPORT_##length(MPI_T_##name, tool_##name) \
+      FERRY_MPIIO_EXPORT_##length(PMPI_T_##name, tool_##name)
+FERRY_MPIIO_TOOL_CALLS(FERRY_MPIIO_DEFINE_TOOL)
 
 #define FERRY_MPIIO_ERROR_STRING(symbol)                                               \
   extern "C" __attribute__((visibility("default"))) int symbol(int code, char* buffer, \

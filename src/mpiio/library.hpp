@@ -7,12 +7,23 @@
 
 namespace ferry::mpiio {
 
-// By their names after "MPI_"; null where the library has none.
+// By their names after "MPI_" ("tool_": after "MPI_T_"); null where the library has none.
 struct MpiFunctions {
 #define FERRY_MPIIO_MEMBER(name, kind) decltype(&PMPI_File_##name) file_##name = nullptr;
   FERRY_MPIIO_CALLS(FERRY_MPIIO_MEMBER)
 #undef FERRY_MPIIO_MEMBER
+#define FERRY_MPIIO_MEMBER(name, length) decltype(&PMPI_T_##name) tool_##name = nullptr;
+  FERRY_MPIIO_TOOL_CALLS(FERRY_MPIIO_MEMBER)
+#undef FERRY_MPIIO_MEMBER
 };
+
+// Puts `ours` into the place of the library's function, and keeps that.
+template <class Function>
+void stand_in(Function*& kept, void*& entry, Function* ours) {
+  if (entry == nullptr) return;
+  kept = reinterpret_cast<Function*>(entry);
+  entry = reinterpret_cast<void*>(ours);
+}
 
 // Whether MPI_File_call_errhandler takes MPI_FILE_NULL. Open MPI's ends the program instead.
 #ifdef OPEN_MPI

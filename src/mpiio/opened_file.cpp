@@ -52,8 +52,13 @@ std::string refusal_of(MPI_Comm communicator, const std::string& path, int mode,
   return {};
 }
 
-collective::Options options_of(MPI_Info info, const std::string& refusal) {
+collective::Options options_of(MPI_Info info, const std::string& refusal,
+                               const std::shared_ptr<Tally>& tally, bool of_all_ranks) {
   collective::Options options;
+  options.count = [tally, of_all_ranks](const collective::CallCounts& counts) {
+    tally->add(counts);
+    if (of_all_ranks && counts.is_carried_out) tally->add_transfer_by(counts.method);
+  };
   options.hints = info;
   options.warn = [](const std::string&) {};  // MPI ignores unknown hints
   options.refusal = refusal;
@@ -118,7 +123,9 @@ OpenedFile::OpenedFile(MPI_Comm communicator, MPI_File handle, const std::string
       mode_(mode),
       alone_(false),
       file_(communicator, path, access_of(mode),
-            options_of(info, refusal_of(communicator, path, mode, info))) {}
+            options_of(info, refusal_of(communicator, path, mode, info), tally_, true)) {
+  count_open(communicator);
+}
 
 OpenedFile::OpenedFile(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info,
                        Alone /*alone*/)
@@ -126,7 +133,9 @@ OpenedFile::OpenedFile(MPI_Comm communicator, const std::string& path, int mode,
       handle_(MPI_FILE_NULL),
       mode_(mode),
       alone_(true),
-      file_(communicator, path, access_of(mode) | creation_of(mode), options_of(info, "")) {
+      file_(communicator, path, access_of(mode) | creation_of(mode),
+            options_of(info, "", tally_, true)) {
+  count_open(communicator);
   shared_ = std::make_unique<SharedNumbers>(communicator);
   if ((mode & MPI_MODE_APPEND) == 0) return;
   const std::int64_t end = file_.size_bytes();
@@ -151,6 +160,7 @@ std::string OpenedFile::why_left(Direction direction, bool at_offset) const {
 
 void OpenedFile::count_left(const std::string& why) {
   ++left_;
+  tally_->add(Number::transfers_left, 1);
   left_why_ = why;
 }
 
@@ -325,6 +335,17 @@ std::shared_ptr<const TypeMap> OpenedFile::memory_of(std::int64_t at,
 void OpenedFile::count(std::int64_t moved) {
   ++transfers_;
   bytes_ += moved;
+  tally_->add(Number::transfers, 1);
+}
+
+void OpenedFile::count_in_turn() {
+  tally_->add_transfer_by(collective::Method::independent);
+}
+
+void OpenedFile::count_open(MPI_Comm communicator) {
+  const std::vector<int>& writers = file_.writers();
+  const bool as_writer = std::ranges::find(writers, rank_in(communicator)) != writers.end();
+  tally_->open(static_cast<int>(writers.size()), as_writer);
 }
 
 std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
@@ -371,6 +392,7 @@ std::function<std::int64_t()> OpenedFile::move_in_turn(Direction direction, MPI_
   return [this, direction, moved, error] {
     const char* what = direction == Direction::read ? "reading " : "writing ";
     shared().team().agree(error, what + file_.path() + " in atomic mode");
+    count_in_turn();
     return moved;
   };
 }
@@ -417,7 +439,7 @@ collective::File& OpenedFile::file_here() {
   require_open();
   if (here_ == nullptr) {
     const std::lock_guard guard(opening);
-    collective::Options options = options_of(MPI_INFO_NULL, "");
+    collective::Options options = options_of(MPI_INFO_NULL, "", tally_, false);
     options.progress_thread = false;
     here_ =
         std::make_unique<collective::File>(MPI_COMM_SELF, file_.path(), access_of(mode_), options);
@@ -432,12 +454,16 @@ std::int64_t OpenedFile::size_bytes() {
 
 void OpenedFile::transfer_at_here(Direction direction, MPI_Offset offset,
                                   const Arguments& arguments, MPI_Status* status) {
-  fill_in(status, move_here(direction, offset, arguments));
+  const std::int64_t moved = move_here(direction, offset, arguments);
+  tally_->add(Number::transfers_single, 1);
+  fill_in(status, moved);
 }
 
 void OpenedFile::transfer_at_here(Direction direction, MPI_Offset offset,
                                   const Arguments& arguments, MPI_Request* request) {
-  make_done(request, move_here(direction, offset, arguments));
+  const std::int64_t moved = move_here(direction, offset, arguments);
+  tally_->add(Number::transfers_single, 1);
+  make_done(request, moved);
 }
 
 void OpenedFile::begin_at(Direction direction, MPI_Offset offset, const Arguments& arguments) {
@@ -463,6 +489,7 @@ void OpenedFile::start_at(Direction direction, MPI_Offset offset, const Argument
   if (atomic_) {
     const std::int64_t moved = move_here(direction, offset, arguments);
     count(moved);
+    count_in_turn();
     make_done(request, moved);
     return;
   }
@@ -523,6 +550,7 @@ void OpenedFile::close() {
   is_closed_ = true;
   const int error = finish_here([](collective::File& file) { file.close(); });
   const std::unique_ptr<SharedNumbers> numbers = std::move(shared_);  // freed in any case
+  tally_->close();
   file_.close();
   const bool removes = alone_ && (mode_ & MPI_MODE_DELETE_ON_CLOSE) != 0;
   if (removes && is_first_rank_) remove_file(file_.path());

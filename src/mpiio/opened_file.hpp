@@ -28,6 +28,7 @@
 
 #include "base/direction.hpp"
 #include "mpiio/shared_numbers.hpp"
+#include "mpiio/tally.hpp"
 
 namespace ferry::mpiio {
 
@@ -66,6 +67,9 @@ class OpenedFile {
              MPI_Info info);
   // The same for one that Ferry has alone; makes it if the mode says so.
   OpenedFile(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info, Alone alone);
+  ~OpenedFile() { tally_->close(); }
+  OpenedFile(const OpenedFile&) = delete;
+  OpenedFile& operator=(const OpenedFile&) = delete;
   // What the program holds of such a file; before it has it.
   void hold(MPI_File handle) { handle_ = handle; }
   bool is_alone() const { return alone_; }
@@ -73,6 +77,7 @@ class OpenedFile {
   bool is_in_sequence() const { return (mode_ & MPI_MODE_SEQUENTIAL) != 0; }
   int mode() const { return mode_; }
   const std::string& path() const { return file_.path(); }
+  const std::shared_ptr<Tally>& tally() const { return tally_; }
   // Throws ferry::Error (ENOTSUP), with a text that names the file.
   [[noreturn]] void refuse(const std::string& what) const;
 
@@ -191,6 +196,9 @@ class OpenedFile {
   std::function<std::int64_t()> move_in_turn(Direction direction, MPI_Offset offset,
                                              const Arguments& arguments);
   void count(std::int64_t moved);
+  // Of a collective transfer in atomic mode: each rank carries it out by itself.
+  void count_in_turn();
+  void count_open(MPI_Comm communicator);
   // Returns the errno of `body` on this rank's own file, or 0 if it has none.
   template <class Body>
   int finish_here(Body&& body) {
@@ -211,6 +219,7 @@ class OpenedFile {
   MPI_File handle_;
   const int mode_;
   const bool alone_;
+  const std::shared_ptr<Tally> tally_ = Tally::of_a_file();
   collective::File file_;
   std::int64_t etype_bytes_ = 1;
   std::int64_t displacement_ = 0;

@@ -157,6 +157,66 @@ TEST(CollectiveFile, AggregationMakesFewRequestsOfManyPieces) {
   }
 }
 
+TEST(CollectiveFile, TellsEachRankWhatItCountsInEachCall) {
+  const SharedDirectory directory;
+  std::vector<CallCounts> calls;
+  Options options = options_of(Method::aggregate, 1);
+  options.count = [&](const CallCounts& counts) { calls.push_back(counts); };
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
+  file.set_view(rank() * 8, TypeMap::strided(1, 8, 8 * ranks()));
+  const std::string mine = pattern(800, static_cast<std::uint64_t>(rank()));
+  file.write_at_all(0, bytes_of(mine));
+  file.write_at(0, bytes_of(mine).first(80));
+  file.iwrite_at_all(0, bytes_of(mine)).wait();
+  file.write_at_all(0, bytes_of(mine).first(0));
+  EXPECT_EQ(error_of([&] { file.refuse(Call::read_all, "no data", EIO); }), EIO);
+  std::string got(800, '\0');
+  file.read_at_all(0, bytes_of(got));
+  file.sync();
+  const Statistics statistics = file.statistics();
+  std::vector<double> sums(5);
+  for (const CallCounts& one : calls) {
+    sums[0] += static_cast<double>(one.counts.messages + one.counts.shared_bytes);
+    sums[1] += static_cast<double>(one.counts.storage_requests);
+    sums[2] += static_cast<double>(one.counts.storage_bytes);
+    sums[3] += static_cast<double>(one.counts.storage_opens);
+    sums[4] += one.phases.file_io_ns / ranks();
+  }
+  world().sum(sums);
+  const Counts& all = statistics.counts;
+  EXPECT_EQ(sums[0], static_cast<double>(all.messages + all.shared_bytes));
+  EXPECT_EQ(sums[1], static_cast<double>(all.storage_requests));
+  EXPECT_EQ(sums[2], static_cast<double>(all.storage_bytes));
+  EXPECT_EQ(sums[3], static_cast<double>(all.storage_opens));
+  EXPECT_NEAR(sums[4], statistics.mean.file_io_ns, 1000);
+  file.close();
+  struct Seen {
+    Call call;
+    bool is_collective, is_carried_out;
+    Method method;
+    std::int64_t bytes;
+    bool operator==(const Seen&) const = default;
+  };
+  constexpr Method none = Method::automatic;
+  const std::vector<Seen> expected{{Call::open, true, false, none, 0},
+                                   {Call::set_view, true, false, none, 0},
+                                   {Call::write_all, true, true, Method::aggregate, 800},
+                                   {Call::write_all, false, true, Method::independent, 80},
+                                   {Call::write_all, true, true, Method::aggregate, 800},
+                                   {Call::write_all, true, true, none, 0},
+                                   {Call::read_all, true, false, none, 0},
+                                   {Call::read_all, true, true, Method::aggregate, 800},
+                                   {Call::sync, true, false, none, 0},
+                                   {Call::close, true, false, none, 0}};
+  ASSERT_EQ(calls.size(), expected.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const CallCounts& one = calls[i];
+    EXPECT_EQ((Seen{one.call, one.is_collective, one.is_carried_out, one.method, one.bytes}),
+              expected[i])
+        << i << ": " << name_of(one.call);
+  }
+}
+
 TEST(CollectiveFile, AutomaticAggregatesSmallPiecesAndLeavesLargeOnesAlone) {
   if (ranks() == 1) GTEST_SKIP() << "one rank has nothing to aggregate";
   const SharedDirectory directory;

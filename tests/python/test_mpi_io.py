@@ -206,6 +206,91 @@ def test_a_program_of_mpi4py(tmp_path: Path) -> None:
     assert transfers(done) == 2
 
 
+# ---- tools of MPI_T --------------------------------------------------------------------------------
+
+
+def test_tools_list_ferrys_variables_behind_the_librarys() -> None:
+    plain = run_program(BUILD / "mpiio_tools", env=environment())
+    found = run_program(BUILD / "mpiio_tools", env=environment(LD_PRELOAD=str(LIBRARY)))
+    assert plain.returncode == found.returncode == 0
+    own = [line for line in found.stdout.splitlines() if " ferry" in line]
+    assert [line for line in found.stdout.splitlines() if line not in own] == plain.stdout.splitlines()
+    for kind in ("pvar", "cvar", "category"):
+        of_the_library = sum(line.startswith(f"{kind} ") for line in plain.stdout.splitlines())
+        indices = [line.split()[1:3] for line in own if line.startswith(f"{kind} ")]
+        assert indices == [[str(of_the_library + i)] * 2 for i in range(len(indices))]
+    members = re.fullmatch(
+        r"category \d+ \d+ ferry: cvars ([\d ]+) -7 -7 pvars ([\d ]+) -7 -7 categories -7 -7(?: events -7 -7)?", own[-1]
+    )
+    assert members is not None
+    for kind, names in zip(("cvar", "pvar"), members.groups(), strict=True):
+        assert names.split() == [line.split()[1] for line in own if line.startswith(f"{kind} ")]
+    assert "before: not initialized\n" in plain.stdout
+
+
+# transfers, by one rank each, aggregate, serial, mpiio; bytes written, read, sent in messages, handed over in
+# shared memory, moved from or to the storage.
+COUNTED = {
+    "one transfer by independent": ["1 1 0 0 0 4000 0 0 0 4000 time requests"] * 2,
+    "read by independent": ["1 1 0 0 0 0 4000 0 0 4000"] * 2,
+    "one transfer by serial": [
+        "1 0 0 1 0 4000 0 0 0 8000 time requests",
+        "1 0 0 1 0 4000 0 4000 0 0 no time no requests",
+    ],
+    "read by serial": ["1 0 0 1 0 0 4000 4000 0 8000", "1 0 0 1 0 0 4000 0 0 0"],
+    "one transfer by mpiio": ["1 0 0 0 1 4000 0 0 0 0 time no requests"] * 2,
+    "read by mpiio": ["1 0 0 0 1 0 4000 0 0 0"] * 2,
+    "opened before MPI was there, and now": ["0 1"] * 2,
+    "stopped, started, again, stopped, started": ["0 1 2 2 3"] * 2,
+    "read and reset, written, reset": ["done 3 0 1 done 71 done 0"] * 2,
+    "all of the session": ["1 4000 1"] * 2,
+    "all of them stopped": ["0 0 0"] * 2,
+    "a level": ["1: no start or stop, no start or stop, no write, no write, no write"] * 2,
+    "wrong sessions and handles": ["handle, session, handle, handle, done null, handle"] * 2,
+    "levels": ["1 2 1"] * 2,
+    "levels after closing": ["0 2 0"] * 2,
+    "a name of another class": ["name"] * 2,
+    "a shortened name": ["ferry 16"] * 2,
+    "of one rank, and in atomic mode": ["0 0, 0 0 1"] * 2,
+    "two files": ["4000 8000 12000, 1 1 0", "4000 8000 12000, 1 0 0"],
+    "no file": ["handle, handle"] * 2,
+    "a setting": ["'' done '1' invalid invalid '1' done"] * 2,
+    "left to the library": ["1"] * 2,
+    "its own variable": ["0 1"] * 2,
+    "threads": ["0 wrong"] * 2,
+}
+# With the ranks on one node, and on two. The second rank's data goes to the first and back.
+WRITER = "1 0 1 0 0 4000 0 0 0 8000 time requests"
+EXCHANGED = {
+    "": {
+        "one transfer by aggregate": [WRITER, "1 0 1 0 0 4000 0 0 4000 0 no time no requests"],
+        "read by aggregate": ["1 0 1 0 0 0 4000 0 0 8000", "1 0 1 0 0 0 4000 0 4000 0"],
+        "the hints of a file, with its own, and without": ["1 65536, 2 65536, 2 4194304"] * 2,
+    },
+    "1": {
+        "one transfer by aggregate": [WRITER, "1 0 1 0 0 4000 0 4000 0 0 no time no requests"],
+        "read by aggregate": ["1 0 1 0 0 0 4000 4000 0 8000", "1 0 1 0 0 0 4000 0 0 0"],
+        "the hints of a file, with its own, and without": ["1 65536, 2 65536, 2 16777216"] * 2,
+    },
+}
+
+
+@pytest.mark.parametrize("ranks_per_node", EXCHANGED)
+def test_tools_read_and_set_ferrys_variables(tmp_path: Path, ranks_per_node: str) -> None:
+    nodes = {"FERRY_RANKS_PER_NODE": ranks_per_node} if ranks_per_node else {}
+    done = under_ferry(2, BUILD / "mpiio_tools", tmp_path / "file", tmp_path / "other", **nodes)
+    assert done.returncode == 0, done
+    found = cases(done.stdout)
+    assert (found.pop("after MPI"), found.pop("after MPI_T")) == ("done 1", "not initialized")
+    seen = {name: re.findall(r"\[(.*?) ?\]", both) for name, both in found.items()}
+    assert seen == COUNTED | EXCHANGED[ranks_per_node]
+
+
+def test_indices_stay_where_the_library_gets_more_variables() -> None:
+    done = run_program(BUILD / "mpiio_growing_library", BUILD / "libferry_mpiio_calls.so", env=environment())
+    assert (done.returncode, done.stdout) == (0, "0 wrong\n"), done
+
+
 # ---- programs and libraries that it does not suit --------------------------------------------------
 
 OTHER_LIBRARY = """

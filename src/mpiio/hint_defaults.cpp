@@ -1,0 +1,63 @@
+#include "mpiio/hint_defaults.hpp"
+
+#include <map>
+#include <mutex>
+
+#include "collective/hints.hpp"
+
+namespace ferry::mpiio {
+namespace {
+
+struct Defaults {
+  std::mutex mutex;
+  std::map<std::string, std::string> values;
+};
+
+Defaults& defaults() {
+  static Defaults& all = *new Defaults;  // a program may end while a thread opens a file
+  return all;
+}
+
+bool has(MPI_Info info, const std::string& key) {
+  int bytes = 0;
+  int found = 0;
+  PMPI_Info_get_valuelen(info, key.c_str(), &bytes, &found);
+  return found != 0;
+}
+
+}  // namespace
+
+std::string hint_default(const std::string& hint) {
+  const std::lock_guard guard(defaults().mutex);
+  const auto found = defaults().values.find(hint);
+  return found == defaults().values.end() ? "" : found->second;
+}
+
+bool set_hint_default(const std::string& hint, const std::string& value) {
+  if (!value.empty() && !collective::is_value_of(hint, value)) return false;
+  const std::lock_guard guard(defaults().mutex);
+  if (value.empty()) {
+    defaults().values.erase(hint);
+  } else {
+    defaults().values[hint] = value;
+  }
+  return true;
+}
+
+InfoWithDefaults::InfoWithDefaults(MPI_Info asked) : asked_(asked), info_(asked) {
+  const std::lock_guard guard(defaults().mutex);
+  if (defaults().values.empty()) return;
+  const int code = asked == MPI_INFO_NULL ? PMPI_Info_create(&info_) : PMPI_Info_dup(asked, &info_);
+  if (code != MPI_SUCCESS) {  // an info that is none, which opening finds wrong as well
+    info_ = asked;
+    return;
+  }
+  for (const auto& [hint, value] : defaults().values)
+    if (!has(info_, hint)) PMPI_Info_set(info_, hint.c_str(), value.c_str());
+}
+
+InfoWithDefaults::~InfoWithDefaults() {
+  if (info_ != asked_) PMPI_Info_free(&info_);
+}
+
+}  // namespace ferry::mpiio
