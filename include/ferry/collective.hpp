@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -135,6 +136,8 @@ struct Options {
   bool writes_first = false;
   unsigned mode = 0644;            // of a new file
   MPI_Info hints = MPI_INFO_NULL;  // docs/reference/hints.md lists the known names
+  // Hints that count where `hints` has none of that name. Method mpiio does not pass them on.
+  std::map<std::string, std::string> default_hints;
   // Rank 0 calls it with one line per unknown or invalid hint. Empty: prints them on stderr.
   std::function<void(const std::string&)> warn;
   // On each rank, at the end of each call but statistics(), by the thread that carries it out. It

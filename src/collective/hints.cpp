@@ -116,6 +116,14 @@ std::string take(const std::string& name, const std::string& value, Settings& se
   return "hint " + name + " is not known; docs/reference/hints.md lists those that are";
 }
 
+bool has(MPI_Info info, const std::string& name) {
+  if (info == MPI_INFO_NULL || name.size() > MPI_MAX_INFO_KEY) return false;
+  int bytes = 0;
+  int found = 0;
+  MPI_Info_get_valuelen(info, name.c_str(), &bytes, &found);
+  return found != 0;
+}
+
 }  // namespace
 
 const char* name_of(Method method) {
@@ -134,6 +142,11 @@ Settings settings_of(const Options& options, std::vector<std::string>& warnings)
   settings.node_merge = options.node_merge;
   settings.read_sieving = options.read_sieving;
   settings.write_sieving = options.write_sieving;
+  for (const auto& [name, value] : options.default_hints) {
+    if (has(options.hints, name)) continue;
+    const std::string warning = take(name, value, settings);
+    if (!warning.empty()) warnings.push_back(warning);
+  }
   int count = 0;
   if (options.hints != MPI_INFO_NULL) MPI_Info_get_nkeys(options.hints, &count);
   for (int i = 0; i < count; ++i) {

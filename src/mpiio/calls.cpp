@@ -19,6 +19,7 @@
 #include "mpiio/library.hpp"
 #include "mpiio/opened_files.hpp"
 #include "mpiio/places.hpp"
+#include "mpiio/romio_hints.hpp"
 #include "mpiio/tool_calls.hpp"
 
 namespace ferry::mpiio {
@@ -126,15 +127,27 @@ void add(MPI_File handle, std::shared_ptr<OpenedFile> file) {
 
 // ---- functions of their own --------------------------------------------------------------------
 
+// If the user wants to see them: those in force.
+void show_hints(const OpenedFile& file, MPI_File handle) {
+  MPI_Info info = MPI_INFO_NULL;
+  if (!shall_print_hints() || !file.is_first_rank()) return;
+  if (library().file_get_info(handle, &info) != MPI_SUCCESS) return;
+  file.add_hints(info);
+  print_hints(info);
+  PMPI_Info_free(&info);
+}
+
 // Files that the MPI library has, too. If Ferry cannot have it, the library has it all the same.
 void open_beside(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info,
                  MPI_File handle) {
   try {
     const auto file = std::make_shared<OpenedFile>(communicator, handle, path, mode, info);
     add(handle, file);
+    show_hints(*file, handle);
   } catch (const std::exception& error) {
     const std::string why = std::string("the MPI library does all MPI-IO: ") + error.what();
-    if (rank_in(communicator) == 0 && !is_disabled(info)) summarise(why);
+    if (rank_in(communicator) == 0 && !is_disabled(info, hints_of_the_environment()))
+      summarise(why);
   }
 }
 
@@ -160,6 +173,7 @@ int open_alone(MPI_Comm communicator, const std::string& path, int mode, MPI_Inf
     if (result != MPI_SUCCESS) return;
     file->hold(*handle);
     add(*handle, file);
+    show_hints(*file, *handle);
   });
   return code != MPI_SUCCESS ? code : result;
 }

@@ -17,6 +17,7 @@
 #include "collective/mpiio.hpp"
 #include "mpiio/library.hpp"
 #include "mpiio/requests.hpp"
+#include "mpiio/romio_hints.hpp"
 #include "mpiio/type_maps.hpp"
 #include "storage/router.hpp"
 #include "storage/sync_file.hpp"
@@ -40,9 +41,10 @@ int creation_of(int mode) {
 }
 
 // Why this rank wants the MPI library to do everything.
-std::string refusal_of(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info) {
+std::string refusal_of(MPI_Comm communicator, const std::string& path, int mode,
+                       const collective::Options& options) {
   if ((mode & MPI_MODE_SEQUENTIAL) != 0) return "MPI_MODE_SEQUENTIAL";
-  if (is_disabled(info)) return "the hint ferry_mpiio";
+  if (is_disabled(options.hints, options.default_hints)) return "the hint ferry_mpiio";
   struct stat found {};
   if (rank_in(communicator) != 0 || stat(path.c_str(), &found) != 0) return {};
   struct statfs system {};
@@ -52,19 +54,34 @@ std::string refusal_of(MPI_Comm communicator, const std::string& path, int mode,
   return {};
 }
 
-collective::Options options_of(MPI_Info info, const std::string& refusal,
-                               const std::shared_ptr<Tally>& tally, bool of_all_ranks) {
+// `of_all_ranks`: not of this rank alone.
+collective::Options options_with(const std::shared_ptr<Tally>& tally, bool of_all_ranks) {
   collective::Options options;
   options.count = [tally, of_all_ranks](const collective::CallCounts& counts) {
     tally->add(counts);
     if (of_all_ranks && counts.is_carried_out) tally->add_transfer_by(counts.method);
   };
-  options.hints = info;
   options.warn = [](const std::string&) {};  // MPI ignores unknown hints
-  options.refusal = refusal;
   using collective::WriteOut;
   options.write_out = program_syncs ? WriteOut::enabled : WriteOut::automatic;
   options.writes_first = true;  // of a call that fails MPI promises nothing
+  return options;
+}
+
+// The first rank's hints count for all.
+collective::Options options_of(MPI_Comm communicator, MPI_Info info,
+                               const std::shared_ptr<Tally>& tally) {
+  collective::Options options = options_with(tally, true);
+  options.hints = info;
+  if (rank_in(communicator) == 0) options.default_hints = hints_of_the_environment();
+  return options;
+}
+
+// Of a file that the MPI library has, too.
+collective::Options options_beside(MPI_Comm communicator, const std::string& path, int mode,
+                                   MPI_Info info, const std::shared_ptr<Tally>& tally) {
+  collective::Options options = options_of(communicator, info, tally);
+  options.refusal = refusal_of(communicator, path, mode, options);
   return options;
 }
 
@@ -102,12 +119,14 @@ void remove_file(const std::string& path) {
                    "removing " + path);
 }
 
-bool is_disabled(MPI_Info info) {
-  if (info == MPI_INFO_NULL) return false;
+bool is_disabled(MPI_Info info, const std::map<std::string, std::string>& defaults) {
+  constexpr const char* name = collective::mpiio_hint;
   char value[16] = {};
   int found = 0;
-  PMPI_Info_get(info, collective::mpiio_hint, sizeof value - 1, value, &found);
-  return found != 0 && std::strcmp(value, "disable") == 0;
+  if (info != MPI_INFO_NULL) PMPI_Info_get(info, name, sizeof value - 1, value, &found);
+  const auto other = defaults.find(name);
+  if (found == 0) return other != defaults.end() && other->second == "disable";
+  return std::strcmp(value, "disable") == 0;
 }
 
 int rank_in(MPI_Comm communicator) {
@@ -123,7 +142,7 @@ OpenedFile::OpenedFile(MPI_Comm communicator, MPI_File handle, const std::string
       mode_(mode),
       alone_(false),
       file_(communicator, path, access_of(mode),
-            options_of(info, refusal_of(communicator, path, mode, info), tally_, true)) {
+            options_beside(communicator, path, mode, info, tally_)) {
   count_open(communicator);
 }
 
@@ -134,7 +153,7 @@ OpenedFile::OpenedFile(MPI_Comm communicator, const std::string& path, int mode,
       mode_(mode),
       alone_(true),
       file_(communicator, path, access_of(mode) | creation_of(mode),
-            options_of(info, "", tally_, true)) {
+            options_of(communicator, info, tally_)) {
   count_open(communicator);
   shared_ = std::make_unique<SharedNumbers>(communicator);
   if ((mode & MPI_MODE_APPEND) == 0) return;
@@ -439,7 +458,7 @@ collective::File& OpenedFile::file_here() {
   require_open();
   if (here_ == nullptr) {
     const std::lock_guard guard(opening);
-    collective::Options options = options_of(MPI_INFO_NULL, "", tally_, false);
+    collective::Options options = options_with(tally_, false);
     options.progress_thread = false;
     here_ =
         std::make_unique<collective::File>(MPI_COMM_SELF, file_.path(), access_of(mode_), options);
@@ -558,6 +577,7 @@ void OpenedFile::close() {
 }
 
 void OpenedFile::add_hints(MPI_Info info) const {
+  PMPI_Info_set(info, collective::mpiio_hint, "enable");
   MPI_Info own = file_.hints();
   int count = 0;
   PMPI_Info_get_nkeys(own, &count);

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,8 +34,9 @@
 namespace ferry::mpiio {
 
 int rank_in(MPI_Comm communicator);
-// Whether the hint says that the MPI library shall do everything.
-bool is_disabled(MPI_Info info);
+// Whether the hint says that the MPI library shall do everything. `defaults` counts where the info
+// does not have it.
+bool is_disabled(MPI_Info info, const std::map<std::string, std::string>& defaults);
 
 // What a program passes to a transfer.
 struct Arguments {

@@ -60,6 +60,31 @@ TEST(Hints, AreTakenAndReadBack) {
   file.close();
 }
 
+TEST(Hints, DefaultsCountWhereTheInfoHasNone) {
+  const SharedDirectory directory;
+  const test::Hints hints{{"cb_buffer_size", "65536"}, {"romio_cb_read", "disable"}};
+  Options options;
+  options.hints = hints;
+  if (rank() == 0) {
+    options.default_hints = {{"cb_nodes", "1"},
+                             {"cb_buffer_size", "much"},  // nobody looks at it
+                             {"ferry_method", "serial"},
+                             {"ferry_node_merge", "perhaps"},
+                             {std::string(1000, 'x'), "1"}};
+  }
+  options.warn = [](const std::string&) {};
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
+  auto in_force = effective(file);
+  EXPECT_EQ(in_force["cb_nodes"], "1");
+  EXPECT_EQ(in_force["cb_buffer_size"], "65536");
+  EXPECT_EQ(in_force["romio_cb_read"], "disable");
+  EXPECT_EQ(in_force["ferry_node_merge"], "enable");
+  EXPECT_EQ(file.warnings().size(), 2U);
+  file.write_at_all(rank() * 10, bytes_of(pattern(10, 1)));
+  EXPECT_EQ(file.statistics().method, Method::serial);
+  file.close();
+}
+
 TEST(Hints, UnknownAndSenselessOnesAreWarnedAboutOnce) {
   const SharedDirectory directory;
   const test::Hints hints{{"cb_nods", "2"}, {"cb_buffer_size", "much"}, {"ferry_method", "mpiio2"}};

@@ -291,6 +291,119 @@ def test_indices_stay_where_the_library_gets_more_variables() -> None:
     assert (done.returncode, done.stdout) == (0, "0 wrong\n"), done
 
 
+# ---- hints of the environment, as ROMIO takes them --------------------------------------------------
+
+HINTS = """# cb_nodes 7
+#cb_buffer_size 1
+cb_nodes 1
+
+  cb_buffer_size\t131072\t
+cb_nodes 2
+romio_ds_read
+romio_ds_write enable please
+ind_rd_buffer_size many
+nobody knows
+romio_cb_write disable"""
+IN_FORCE = {
+    "ferry_mpiio": "enable",
+    "cb_nodes": "1",
+    "cb_buffer_size": "131072",
+    "romio_cb_write": "disable",
+    "romio_ds_read": "automatic",
+    "romio_ds_write": "disable",
+    "ind_rd_buffer_size": "4194304",
+}
+DEFAULTS = IN_FORCE | {"cb_nodes": "2", "cb_buffer_size": "4194304", "romio_cb_write": "automatic"}
+HINTS_OF_THE_SYSTEM = Path("/etc/romio-hints")  # where ROMIO_HINTS does not name a file
+
+
+def hints_of(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """Returns what both ranks saw, which has to be the same."""
+    assert done.returncode == 0, done
+    seen = re.findall(r"^(\w+): \[(.*)\] \[(.*)\]$", done.stdout, re.MULTILINE)
+    assert all(first == second for _, first, second in seen), done.stdout
+    return {name: first for name, first, _ in seen}
+
+
+@pytest.fixture
+def hints_file(tmp_path: Path) -> Path:
+    file = tmp_path / "hints"
+    file.write_text(HINTS)
+    return file
+
+
+def test_the_file_of_hints(tmp_path: Path, hints_file: Path) -> None:
+    words = [BUILD / "mpiio_hints", tmp_path / "file", "first"]
+    done = under_ferry(2, *words, ROMIO_HINTS=str(hints_file))
+    assert hints_of(done) == IN_FORCE
+    assert transfers(done) == 1
+    assert "by Ferry through 1 writers" in done.stderr
+    if not OPEN_MPI:  # ROMIO understands the lines in the same way
+        plain = hints_of(mpi(2, *words, ROMIO_HINTS=str(hints_file)))
+        same = ("cb_nodes", "cb_buffer_size", "romio_cb_write", "romio_ds_read")
+        assert {name: plain[name] for name in same} == {name: IN_FORCE[name] for name in same}
+
+
+@pytest.mark.parametrize(
+    ("words", "cb_nodes"),
+    [
+        ([], "1"),
+        (["cb_nodes=2"], "2"),
+        (["set:ferry_hint_cb_nodes=2"], "2"),
+        (["set:ferry_hint_cb_nodes=2", "cb_nodes=1"], "1"),
+    ],
+    ids=["file", "info", "tool", "info and tool"],
+)
+def test_which_hint_comes_first(tmp_path: Path, hints_file: Path, words: list[str], cb_nodes: str) -> None:
+    done = under_ferry(2, BUILD / "mpiio_hints", tmp_path / "file", *words, ROMIO_HINTS=str(hints_file))
+    assert hints_of(done) == IN_FORCE | {"cb_nodes": cb_nodes}
+
+
+@pytest.mark.skipif(HINTS_OF_THE_SYSTEM.exists(), reason=f"there is {HINTS_OF_THE_SYSTEM}")
+@pytest.mark.parametrize("name", ["missing", "folder", "empty", "nothing", "long"])
+def test_files_without_hints(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty").touch()
+    (tmp_path / "nothing").write_text("\n\n \t\n#\ncb_nodes\n\0cb_nodes 1\n")
+    (tmp_path / "long").write_text("#" * 4096 + "\ncb_nodes 1\n")
+    done = under_ferry(2, BUILD / "mpiio_hints", tmp_path / "file", ROMIO_HINTS=str(tmp_path / name))
+    assert hints_of(done) == DEFAULTS
+    assert transfers(done) == 1
+
+
+def test_a_file_of_hints_that_leaves_all_to_the_library(tmp_path: Path, hints_file: Path) -> None:
+    hints_file.write_text("ferry_mpiio disable\n")
+    words = [BUILD / "mpiio_hints", tmp_path / "file", "first"]
+    done = under_ferry(2, *words, ROMIO_HINTS=str(hints_file))
+    assert (hints_of(done)["ferry_mpiio"], done.stderr) == ("none", "")
+    done = under_ferry(2, *words, "ferry_mpiio=enable", ROMIO_HINTS=str(hints_file))
+    assert transfers(done) == 1
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> list[dict[str, str]]:
+    """Returns the blocks of hints that were printed, one after another without a line between."""
+    assert done.returncode == 0, done
+    blocks: list[dict[str, str]] = []
+    for name, value in re.findall(r"^key = (\S+) +value = (.*\S) *$", done.stdout, re.MULTILINE):
+        if not blocks or name in blocks[-1]:
+            blocks.append({})
+        blocks[-1][name] = value
+    return blocks
+
+
+def test_the_print_out(tmp_path: Path, hints_file: Path) -> None:
+    words = [BUILD / "mpiio_hints", tmp_path / "file", "first"]
+    variables = {"ROMIO_HINTS": str(hints_file), "ROMIO_PRINT_HINTS": "1"}
+    plain = printed(mpi(2, *words, **variables))
+    done = under_ferry(2, *words, **variables)
+    found = printed(done)
+    assert found[:-1] == plain  # the library's, of its handle
+    assert found[-1].items() >= IN_FORCE.items()
+    assert "key = cb_nodes                  value = 1         \n" in done.stdout
+    assert printed(under_ferry(2, *words, "ferry_mpiio=disable", **variables)) == plain
+    assert printed(under_ferry(2, *words, ROMIO_HINTS=str(hints_file))) == []
+
+
 # ---- programs and libraries that it does not suit --------------------------------------------------
 
 OTHER_LIBRARY = """
@@ -433,6 +546,20 @@ def test_edges_on_a_server(server: Server, tmp_path: Path, mode: str) -> None:
     # MPI_Finalize closes a file that stayed open.
     assert (server.folder / "file").read_bytes() == b"ooss"
     assert re.search(r"^ferry-run: .*: 1 collective transfers", there.stderr, re.MULTILINE), there.stderr
+
+
+def test_hints_and_variables_on_a_server(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "hints").write_text("cb_nodes 1\n")
+    variables = {"ROMIO_HINTS": str(tmp_path / "hints"), "ROMIO_PRINT_HINTS": ""}
+    done = under_ferry(2, BUILD / "mpiio_hints", server.named("file"), "first", **variables)
+    assert hints_of(done)["cb_nodes"] == "1"
+    assert transfers(done) == 1
+    assert printed(done)[-1].items() >= {"cb_nodes": "1", "ferry_mpiio": "enable"}.items()
+    done = under_ferry(2, BUILD / "mpiio_tools", server.named("first"), server.named("second"))
+    assert done.returncode == 0, done
+    found = cases(done.stdout)
+    assert found["two files"] == "[4000 8000 12000, 1 1 0] [4000 8000 12000, 1 0 0]"
+    assert found["of one rank, and in atomic mode"] == "[1 4000, 1 1 0] [1 4000, 1 1 0]"
 
 
 @pytest.mark.skipif(not OPEN_MPI, reason="MPICH asks requests whether they are done")

@@ -1,0 +1,76 @@
+// A program of MPI-IO that knows nothing of Ferry: the hints in force of a file, and a transfer.
+//
+//   mpiexec -n 2 mpiio_hints FILE [first] [set:NAME=VALUE] [NAME=VALUE...]
+//
+//   first           only the first rank has the environment's ROMIO_HINTS
+//   set:NAME=VALUE  by the control variable NAME of MPI_T, on all ranks
+//   NAME=VALUE      in the info
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <mpi.h>
+
+#include "mpiio/ranks.hpp"
+
+namespace {
+
+std::string hint_of(MPI_Info info, const char* name) {
+  std::array<char, MPI_MAX_INFO_VAL + 1> value{};
+  int found = 0;
+  MPI_Info_get(info, name, MPI_MAX_INFO_VAL, value.data(), &found);
+  return found != 0 ? value.data() : "none";
+}
+
+void set(const std::string& name, const std::string& value) {
+  int index = -1;
+  int count = 0;
+  MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
+  if (MPI_T_cvar_get_index(name.c_str(), &index) != MPI_SUCCESS) return;
+  MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count);
+  std::vector<char> text(static_cast<std::size_t>(count));
+  value.copy(text.data(), text.size() - 1);
+  MPI_T_cvar_write(handle, text.data());
+  MPI_T_cvar_handle_free(&handle);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  int provided = 0;
+  MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  MPI_Info asked = MPI_INFO_NULL;
+  for (int i = 2; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::size_t equals = word.find('=');
+    if (word == "first") {
+      if (rank != 0) unsetenv("ROMIO_HINTS");
+    } else if (word.starts_with("set:")) {
+      set(word.substr(4, equals - 4), word.substr(equals + 1));
+    } else {
+      if (asked == MPI_INFO_NULL) MPI_Info_create(&asked);
+      MPI_Info_set(asked, word.substr(0, equals).c_str(), word.substr(equals + 1).c_str());
+    }
+  }
+  MPI_File file = MPI_FILE_NULL;
+  MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, asked, &file);
+  const std::array<char, 8> data{};
+  MPI_File_write_at_all(file, 8 * rank, data.data(), 8, MPI_BYTE, MPI_STATUS_IGNORE);
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_File_get_info(file, &info);
+  for (const char* name : {"ferry_mpiio", "cb_nodes", "cb_buffer_size", "romio_cb_write",
+                           "romio_ds_read", "romio_ds_write", "ind_rd_buffer_size"})
+    print(name, hint_of(info, name));
+  MPI_Info_free(&info);
+  if (asked != MPI_INFO_NULL) MPI_Info_free(&asked);
+  MPI_File_close(&file);
+  MPI_Finalize();
+  MPI_T_finalize();
+  return 0;
+}
