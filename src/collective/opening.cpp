@@ -298,6 +298,7 @@ void File::Impl::close() {
     });
   } catch (const Mismatch&) {
     file_.reset();
+    storage_.reset();
     throw;
   }
 }
@@ -307,6 +308,7 @@ void File::Impl::close_here() {
   if (mpiio_.is_open()) keep(error, mpiio_.close());
   if (file_) keep(error, file_->close());
   file_.reset();
+  storage_.reset();  // clients of servers may hand over the file's size only when they end
   team_->agree(error, doing("closing"));
 }
 
