@@ -314,6 +314,10 @@ int transfer_alone(StorageFile& file, Phases& phases, const RankRequest& request
   if (request.bytes == 0) return 0;
   if (request.memory.converts()) return Converted(file, phases, request, kind).transfer(has_cpus);
   const Stopwatch stopwatch(phases.file_io_ns);
+  if (request.bytes <= StorageFile::bytes_max && request.is_contiguous() &&
+      request.memory.together(0, request.bytes)) {
+    return file.move(kind, request.begin(), request.memory.at(0), request.bytes);
+  }
   Batch batch;
   start_alone(file, batch, request, kind);
   return file.finish(batch);

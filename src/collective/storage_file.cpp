@@ -90,6 +90,22 @@ void StorageFile::settle(Operation& operation) {
   --in_flight_;
 }
 
+int StorageFile::move(Kind kind, std::int64_t offset, std::byte* data, std::int64_t bytes) {
+  counts_.storage_bytes += static_cast<std::uint64_t>(bytes);
+  for (std::int64_t moved = 0; moved < bytes;) {
+    iovec vector{data + moved, static_cast<std::size_t>(bytes - moved)};
+    Operation operation{.kind = kind, .file = file_.get(), .offset = offset + moved};
+    operation.vectors = std::span(&vector, 1);
+    operation.sync_follows = write_out_;
+    ++counts_.storage_requests;
+    const std::int64_t result = calls_.run(operation);
+    if (result < 0) return errno_of(result);
+    if (result == 0) return kind == Kind::read ? ENODATA : EIO;
+    moved += result;
+  }
+  return 0;
+}
+
 int StorageFile::finish(Batch& batch) {
   while (batch.pending_ > 0)
     settle(calls_.next());

@@ -82,6 +82,9 @@ class StorageFile {
   // ENODATA for a read at the end of the file.
   int finish(Batch& batch);
 
+  // One such transfer of a piece of at most `bytes_max`, while no other is in flight.
+  int move(storage::Kind kind, std::int64_t offset, std::byte* data, std::int64_t bytes);
+
   static constexpr std::size_t vectors_max = 1024;  // IOV_MAX of Linux
   static constexpr std::int64_t bytes_max =
       16 << 20;  // size of one request; more of them keep the medium busy
