@@ -102,16 +102,20 @@ int File::Impl::size_here(std::int64_t& size_bytes) {
   return error;
 }
 
-// Whether this rank moves its data before the ranks meet: if method automatic has each rank move
-// its own should the others have contiguous data, too. A read changes nothing if the call fails.
+// Whether this rank moves its data before the ranks meet: if it has the file open, and method
+// automatic has each rank move its own should the others have contiguous data, too. A read changes
+// nothing if the call fails.
 bool File::Impl::may_go_first(Direction direction, const RankRequest& request) const {
-  if (!page_cache_ || team_->size() == 1 || request.bytes == 0 || !request.is_contiguous())
+  if (!page_cache_ || !file_ || team_->size() == 1 || request.bytes == 0 ||
+      !request.is_contiguous())
     return false;
   const bool is_small = request.bytes <= small_transfer_bytes;
-  return direction == Direction::write
-             ? writes_first_ && settings_.write_method == Method::automatic &&
-                   (is_small || all_dense_)
-             : is_small && settings_.read_method == Method::automatic;
+  if (direction == Direction::write) {
+    return writes_first_ && settings_.write_method == Method::automatic && (is_small || all_dense_);
+  }
+  // What is converted or sieved has to know where the file ends.
+  return settings_.read_method == Method::automatic && is_small && !request.memory.converts() &&
+         settings_.read_sieving != Sieving::enabled;
 }
 
 // Limits a read to the end of the file.
@@ -122,9 +126,6 @@ void File::Impl::limit(RankRequest& request, std::int64_t file_bytes) const {
 
 // Moves this rank's data before the ranks meet, as choose() would have it moved.
 int File::Impl::move_first(Direction direction, RankRequest& request) {
-  if (!file_) {
-    if (const int error = open_here(flags_); error != 0) return error;
-  }
   const int error = move_alone(direction, request);
   if (direction == Direction::write || error != ENODATA) return error;
   // Nothing is there for a part of it.
@@ -213,7 +214,9 @@ File::Impl::Agreed File::Impl::agree_on_piece(Direction direction, const RankReq
   team_->maximum(all);
   team_->throw_if(all[0], doing(verb_of(direction)));
   std::copy(all.begin() + 1, all.end(), values.begin());
-  return agreed_of(direction, values);
+  Agreed agreed = agreed_of(direction, values);
+  agreed.staged = true;
+  return agreed;
 }
 
 // Whether transfers go through this node's page cache and wait for no server and no disk cache.
@@ -393,7 +396,9 @@ int File::Impl::move_through_writers(Method method, Direction direction, const R
                                                   : read_exchanged(context, request, *plan);
   if (method != Method::aggregate) return error;
   node_memory_->end_transfer(plan->domains()->rounds());
-  if (made != nullptr) kept(direction).keep(request, agreed.begin, agreed.end, std::move(made));
+  // Pieces of a staged transfer are not repeated.
+  if (made != nullptr && !agreed.staged)
+    kept(direction).keep(request, agreed.begin, agreed.end, std::move(made));
   return error;
 }
 

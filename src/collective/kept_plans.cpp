@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <utility>
 
 namespace ferry::collective {
@@ -43,7 +44,9 @@ std::array<std::int64_t, 2> KeptPlans::wish_of(const RankRequest& request) const
                     [](const auto& one) { return one && one->bytes == 0; });
     return used > 0 && never_had_data ? any : none;
   }
-  for (std::size_t slot = 0; slot < used; ++slot) {
+  // Ranks that can choose take what is next if all are repeated in turn.
+  for (std::size_t i = 0; i < slots; ++i) {
+    const std::size_t slot = (next_ + i) % slots;
     if (!kept_[slot] || !kept_[slot]->is_like(request)) continue;
     const std::int64_t distance = request.begin() - kept_[slot]->position;
     if (std::abs(distance) > distance_max) continue;
@@ -68,7 +71,9 @@ std::optional<Repetition> KeptPlans::agreed(std::array<std::int64_t, 2> maxima, 
 }
 
 ExchangePlan& KeptPlans::again(const Repetition& repetition, const RankRequest& request) {
-  Kept& kept = *kept_[static_cast<std::size_t>(repetition.slot)];
+  const auto slot = static_cast<std::size_t>(repetition.slot);
+  next_ = slot + 1;
+  Kept& kept = *kept_[slot];
   const std::int64_t distance = repetition.distance_bytes;
   kept.plan->shift(request.stream - kept.stream, distance);
   kept.stream = request.stream;
@@ -79,12 +84,17 @@ ExchangePlan& KeptPlans::again(const Repetition& repetition, const RankRequest& 
 }
 
 void KeptPlans::keep(const RankRequest& request, std::int64_t begin, std::int64_t end,
-                     std::unique_ptr<ExchangePlan> plan) {
+                     std::unique_ptr<ExchangePlan> plan) noexcept {
   auto& slot = kept_[exchanges_++ % slots];
+  next_ = exchanges_;
   slot.reset();
   if (plan->size() > parts_max || request.view.map.extents().size() > extents_max) return;
-  slot.emplace(Kept{request.view.map, request.view.swapped_bytes, request.stream, request.bytes,
-                    request.bytes > 0 ? request.begin() : 0, begin, end, std::move(plan)});
+  try {
+    slot.emplace(Kept{request.view.map, request.view.swapped_bytes, request.stream, request.bytes,
+                      request.bytes > 0 ? request.begin() : 0, begin, end, std::move(plan)});
+  } catch (const std::bad_alloc&) {
+    slot.reset();  // the other ranks wait for the end of the call
+  }
 }
 
 }  // namespace ferry::collective

@@ -39,7 +39,7 @@ class KeptPlans {
   ExchangePlan& again(const Repetition& repetition, const RankRequest& request);
   // Of the exchange that has just been made.
   void keep(const RankRequest& request, std::int64_t begin, std::int64_t end,
-            std::unique_ptr<ExchangePlan> plan);
+            std::unique_ptr<ExchangePlan> plan) noexcept;
 
  private:
   struct Kept {
@@ -60,6 +60,7 @@ class KeptPlans {
   static constexpr std::size_t slots = 8;
   std::array<std::optional<Kept>, slots> kept_;
   std::size_t exchanges_ = 0;
+  std::size_t next_ = 0;  // the slot behind the last one that was used, the same on all ranks
 };
 
 }  // namespace ferry::collective

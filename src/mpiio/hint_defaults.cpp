@@ -52,8 +52,13 @@ InfoWithDefaults::InfoWithDefaults(MPI_Info asked) : asked_(asked), info_(asked)
     info_ = asked;
     return;
   }
-  for (const auto& [hint, value] : defaults().values)
-    if (!has(info_, hint)) PMPI_Info_set(info_, hint.c_str(), value.c_str());
+  for (const auto& [hint, value] : defaults().values) {
+    // That one is both of the others.
+    const bool is_there =
+        has(info_, hint) ||
+        (hint == "ferry_method" && (has(info_, "romio_cb_read") || has(info_, "romio_cb_write")));
+    if (!is_there) PMPI_Info_set(info_, hint.c_str(), value.c_str());
+  }
 }
 
 InfoWithDefaults::~InfoWithDefaults() {

@@ -154,13 +154,14 @@ OpenedFile::OpenedFile(MPI_Comm communicator, const std::string& path, int mode,
       alone_(true),
       file_(communicator, path, access_of(mode) | creation_of(mode),
             options_of(communicator, info, tally_)) {
-  count_open(communicator);
   shared_ = std::make_unique<SharedNumbers>(communicator);
-  if ((mode & MPI_MODE_APPEND) == 0) return;
-  const std::int64_t end = file_.size_bytes();
-  position_ = end;
-  if (is_first_rank_) shared().set_pointer(end);
-  shared().meet();
+  if ((mode & MPI_MODE_APPEND) != 0) {
+    const std::int64_t end = file_.size_bytes();
+    position_ = end;
+    if (is_first_rank_) shared().set_pointer(end);
+    shared().meet();
+  }
+  count_open(communicator);  // nothing can fail any more
 }
 
 void OpenedFile::refuse(const std::string& what) const {
@@ -181,6 +182,7 @@ void OpenedFile::count_left(const std::string& why) {
   ++left_;
   tally_->add(Number::transfers_left, 1);
   left_why_ = why;
+  is_after_library_ = true;
 }
 
 std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Datatype etype,
@@ -367,8 +369,13 @@ void OpenedFile::count_open(MPI_Comm communicator) {
   tally_->open(static_cast<int>(writers.size()), as_writer);
 }
 
+void OpenedFile::meet_after_library(Direction direction) {
+  if (std::exchange(is_after_library_, false)) file_.refuse(call_of(direction), "", 0);
+}
+
 std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
                                    const Arguments& arguments) {
+  meet_after_library(direction);
   if (atomic_) return move_in_turn(direction, offset, arguments)();
   const std::int64_t at = bytes_before(offset);
   std::shared_ptr<const TypeMap> map;
@@ -384,6 +391,7 @@ std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
 
 collective::Transfer OpenedFile::start(Direction direction, MPI_Offset offset,
                                        const Arguments& arguments) {
+  meet_after_library(direction);
   const std::int64_t at = bytes_before(offset);
   std::shared_ptr<const TypeMap> map;
   try {

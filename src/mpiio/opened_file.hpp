@@ -181,6 +181,9 @@ class OpenedFile {
   void seek_in_library(MPI_Offset position);
   // Collective: whether the library has no position on some rank.
   bool is_lost_on_some();
+  // The MPI library's calls may end on one rank before another has written; Ferry's may begin
+  // before the ranks meet.
+  void meet_after_library(Direction direction);
   static std::int64_t bytes_of(const Arguments& arguments);
   MPI_Offset etypes_of(const Arguments& arguments) const;
   std::int64_t count_of(const Arguments& arguments) const;
@@ -239,6 +242,7 @@ class OpenedFile {
   std::atomic<std::int64_t> transfers_ = 0;  // threads may wait for requests at the same time
   std::atomic<std::int64_t> bytes_ = 0;
   std::int64_t left_ = 0;
+  bool is_after_library_ = false;           // since the last transfer of Ferry's
   std::mutex here_mutex_;                   // guards the next two
   std::unique_ptr<collective::File> here_;  // of this rank alone, from its first such call on
   bool here_has_view_ = false;

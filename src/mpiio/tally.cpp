@@ -58,6 +58,7 @@ std::shared_ptr<Tally> Tally::of_a_file() {
 }
 
 void Tally::add(Number number, std::uint64_t more) {
+  if (more == 0) return;  // most are, of a call
   values_[index(number)] += more;
   if (whole_ != nullptr) whole_->add(number, more);
 }

@@ -56,6 +56,14 @@ class Measurement {
     kept_ = value;
     since_ = now();
   }
+  // What it is, and 0 from then on.
+  std::uint64_t take() {
+    const std::uint64_t seen = now();
+    const std::uint64_t taken = is_started_ ? kept_ + seen - since_ : kept_;
+    kept_ = 0;
+    since_ = seen;
+    return taken;
+  }
   std::uint64_t value() const {
     if (variable_.is_level()) return now();
     return is_started_ ? kept_ + now() - since_ : kept_;
@@ -311,9 +319,8 @@ int tool_pvar_reset(MPI_T_pvar_session session, MPI_T_pvar_handle handle) {
       library().tool_pvar_reset);
 }
 
-void put_value(const Measurement& measurement, void* buffer) {
-  const std::uint64_t value = measurement.value();
-  if (measurement.variable().is_time()) {
+void put_value(const PerformanceVariable& variable, std::uint64_t value, void* buffer) {
+  if (variable.is_time()) {
     *static_cast<double*>(buffer) = static_cast<double>(value) / ns_per_s;
   } else {
     *static_cast<unsigned long long*>(buffer) = value;
@@ -324,7 +331,7 @@ int tool_pvar_read(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void* b
   if (!is_own(handle)) return library().tool_pvar_read(session, handle, buffer);
   return on_one(session, handle, [&](Measurement& one) {
     if (buffer == nullptr) return MPI_T_ERR_INVALID;
-    put_value(one, buffer);
+    put_value(one.variable(), one.value(), buffer);
     return MPI_SUCCESS;
   });
 }
@@ -351,8 +358,7 @@ int tool_pvar_readreset(MPI_T_pvar_session session, MPI_T_pvar_handle handle, vo
   return on_one(session, handle, [&](Measurement& one) {
     if (one.variable().is_level()) return MPI_T_ERR_PVAR_NO_WRITE;
     if (buffer == nullptr) return MPI_T_ERR_INVALID;
-    put_value(one, buffer);
-    one.set(0);
+    put_value(one.variable(), one.take(), buffer);
     return MPI_SUCCESS;
   });
 }

@@ -311,6 +311,43 @@ TEST(CollectiveFile, AutomaticFillsThePageCacheIndependentlyWhereMostIsWanted) {
   file.close();
 }
 
+TEST(CollectiveFile, ReadsLeaveMemoryBehindTheEndOfTheFileAlone) {
+  const SharedDirectory directory;
+  if (rank() == 0) write_file(directory / "file", pattern(32, 1));
+  barrier();
+  for (const bool swaps : {false, true}) {
+    for (const bool sieves : {false, true}) {
+      Options options;
+      if (sieves) options.read_sieving = Sieving::enabled;
+      File file(MPI_COMM_WORLD, directory / "file", O_RDWR, options);
+      const Representation representation{swaps ? ByteOrder::big : ByteOrder::native, 8};
+      file.set_view(0, TypeMap::strided(1, 64, 128), representation);
+      std::string found(64, '?');
+      EXPECT_EQ(file.read_at_all(0, bytes_of(found)), 32);
+      EXPECT_EQ(found.substr(32), std::string(32, '?')) << swaps << sieves;
+      file.close();
+    }
+  }
+}
+
+// Ranks that do not write for others have it open only once they have moved data by themselves.
+TEST(CollectiveFile, RanksNeedNoNameOfItForAnExchange) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  const SharedDirectory directory;
+  Options options;
+  options.writes_first = true;
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
+  barrier();
+  if (rank() == 0) unlink((directory / "file").c_str());
+  barrier();
+  const std::int64_t piece = rank() == 0 ? 10 : 100;  // rank 0's are many
+  file.set_view(10'000 * rank(), TypeMap::strided(1, piece, 1000));
+  const std::string mine = pattern(100, static_cast<std::uint64_t>(rank()));
+  EXPECT_EQ(file.write_at_all(0, bytes_of(mine)), 100);
+  expect_at(file, 0, mine);
+  file.close();
+}
+
 TEST(CollectiveFile, AutomaticWritesOutToServersAndAfterTheFirstSync) {
   const int descriptor = memfd_create("ferry-test", MFD_CLOEXEC);
   const bool shared = world().is_one_node();
