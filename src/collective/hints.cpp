@@ -116,14 +116,6 @@ std::string take(const std::string& name, const std::string& value, Settings& se
   return "hint " + name + " is not known; docs/reference/hints.md lists those that are";
 }
 
-bool has(MPI_Info info, const std::string& name) {
-  if (info == MPI_INFO_NULL || name.size() > MPI_MAX_INFO_KEY) return false;
-  int bytes = 0;
-  int found = 0;
-  MPI_Info_get_valuelen(info, name.c_str(), &bytes, &found);
-  return found != 0;
-}
-
 }  // namespace
 
 const char* name_of(Method method) {
@@ -143,7 +135,7 @@ Settings settings_of(const Options& options, std::vector<std::string>& warnings)
   settings.read_sieving = options.read_sieving;
   settings.write_sieving = options.write_sieving;
   for (const auto& [name, value] : options.default_hints) {
-    if (has(options.hints, name)) continue;
+    if (has_hint(options.hints, name)) continue;
     const std::string warning = take(name, value, settings);
     if (!warning.empty()) warnings.push_back(warning);
   }
@@ -186,6 +178,14 @@ std::vector<std::string> hint_names() {
   for (const Hint& hint : all_hints())
     names.emplace_back(hint.name);
   return names;
+}
+
+bool has_hint(MPI_Info info, const std::string& name) {
+  if (info == MPI_INFO_NULL || name.size() > MPI_MAX_INFO_KEY) return false;
+  int bytes = 0;
+  int found = 0;
+  MPI_Info_get_valuelen(info, name.c_str(), &bytes, &found);
+  return found != 0;
 }
 
 bool is_value_of(const std::string& name, const std::string& value) {

@@ -38,6 +38,8 @@ void take_profile(Settings& settings, const std::string& path);
 
 // The names of the hints that change something here.
 std::vector<std::string> hint_names();
+// Whether an info has it; MPI_INFO_NULL has none.
+bool has_hint(MPI_Info info, const std::string& name);
 // Whether a hint of these takes the value.
 bool is_value_of(const std::string& name, const std::string& value);
 

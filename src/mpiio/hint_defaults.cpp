@@ -8,6 +8,8 @@
 namespace ferry::mpiio {
 namespace {
 
+using collective::has_hint;
+
 struct Defaults {
   std::mutex mutex;
   std::map<std::string, std::string> values;
@@ -16,13 +18,6 @@ struct Defaults {
 Defaults& defaults() {
   static Defaults& all = *new Defaults;  // a program may end while a thread opens a file
   return all;
-}
-
-bool has(MPI_Info info, const std::string& key) {
-  int bytes = 0;
-  int found = 0;
-  PMPI_Info_get_valuelen(info, key.c_str(), &bytes, &found);
-  return found != 0;
 }
 
 }  // namespace
@@ -54,9 +49,9 @@ InfoWithDefaults::InfoWithDefaults(MPI_Info asked) : asked_(asked), info_(asked)
   }
   for (const auto& [hint, value] : defaults().values) {
     // That one is both of the others.
-    const bool is_there =
-        has(info_, hint) ||
-        (hint == "ferry_method" && (has(info_, "romio_cb_read") || has(info_, "romio_cb_write")));
+    const bool is_there = has_hint(info_, hint) ||
+                          (hint == "ferry_method" &&
+                           (has_hint(info_, "romio_cb_read") || has_hint(info_, "romio_cb_write")));
     if (!is_there) PMPI_Info_set(info_, hint.c_str(), value.c_str());
   }
 }
