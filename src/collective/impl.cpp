@@ -320,7 +320,7 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
   auto staged = stage(direction, request, error);
   const Agreed agreed = agree_on(direction, request, error, staged != nullptr);
   if (agreed.end <= agreed.begin) {  // no rank has data, and all know it
-    counted_.is_carried_out = true;
+    count_transfer(Method::automatic, 0);
     return 0;
   }
   if (agreed.moved) {
@@ -334,9 +334,7 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
     const Stopwatch stopwatch(phases_.wait_ns);
     team_->agree(error, doing(verb_of(direction)));
   }
-  counted_.is_carried_out = true;
-  counted_.method = method_;
-  counted_.bytes = request.bytes;
+  count_transfer(method_, request.bytes);
   return request.bytes;
 }
 
@@ -465,9 +463,7 @@ std::int64_t File::Impl::transfer_here(Direction direction, std::int64_t offset,
   }
   error = error_of_transfer(error);
   if (error != 0) throw Error(error, doing(verb_of(direction)));
-  counted_.is_carried_out = true;
-  counted_.method = Method::independent;
-  counted_.bytes = request.bytes;
+  count_transfer(Method::independent, request.bytes);
   return request.bytes;
 }
 

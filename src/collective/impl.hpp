@@ -159,6 +159,8 @@ class File::Impl {
   std::int64_t carry_out(Direction direction, std::int64_t offset, const void* base,
                          const TypeMap& memory, std::int64_t count);
   void close_here();
+  // Of a transfer without an error, on this rank.
+  void count_transfer(Method method, std::int64_t bytes);
   void tell_counts();
   // Begins a collective call in this rank's group. Returns what it agrees on. Throws on all its
   // ranks if one has an error (`why`: details beyond its errno) or is in another call.
@@ -215,7 +217,7 @@ class File::Impl {
   std::optional<StorageFile> file_;        // on writers, and after independent transfers
   std::optional<NodeMemory> node_memory_;  // from the first transfer by method aggregate on
   std::array<KeptPlans, 2> kept_;          // by direction
-  std::int64_t kept_unit_bytes_ = 0;       // plans are repeated at multiples of this
+  std::int64_t kept_unit_bytes_ = 1;       // plans are repeated at multiples of this
   std::unique_ptr<RangeLock> lock_;        // from the first sieved write on
   GpuStaging gpu_staging_;
   MpiIo mpiio_;

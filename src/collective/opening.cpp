@@ -230,6 +230,7 @@ int File::Impl::open_first(Granted& granted) {
 void File::Impl::take(const Granted& granted) {
   page_cache_ = granted.page_cache && team_->is_one_node();
   settings_.stripe_count = granted.stripe_count;
+  const bool is_free = granted.stripe_bytes <= 0 && settings_.alignment_bytes == 0;
   if (granted.stripe_bytes > 0) {
     settings_.alignment_bytes = granted.stripe_bytes;
     if (settings_.buffer_origin != Origin::asked && granted.stripe_bytes <= default_buffer_bytes &&
@@ -237,12 +238,11 @@ void File::Impl::take(const Granted& granted) {
       settings_.buffer_bytes = granted.stripe_bytes;
       settings_.buffer_origin = Origin::stripes;
     }
-  } else if (settings_.alignment_bytes == 0) {
+  } else if (is_free) {
     settings_.alignment_bytes = granted.block_bytes;
-    // Writers may share a page of one page cache.
-    if (page_cache_) kept_unit_bytes_ = 1;
   }
-  if (kept_unit_bytes_ == 0) kept_unit_bytes_ = settings_.alignment_bytes;
+  // Writers may share a page of one page cache.
+  kept_unit_bytes_ = is_free && page_cache_ ? 1 : settings_.alignment_bytes;
   stripes_ = {granted.stripe_bytes, granted.stripe_count,
               granted.stripe_bytes == 0
                   ? "the storage tells no stripes"

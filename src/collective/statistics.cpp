@@ -89,6 +89,12 @@ std::string to_json(const Statistics& statistics) {
   return json.dump();
 }
 
+void File::Impl::count_transfer(Method method, std::int64_t bytes) {
+  counted_.is_carried_out = true;
+  counted_.method = method;
+  counted_.bytes = bytes;
+}
+
 void File::Impl::tell_counts() {
   if (count_) {
     counted_.phases = added(phases_, told_phases_, all_phases);
