@@ -102,12 +102,8 @@ TEST(Errors, AccessThatWasNotAskedForIsRefused) {
 }
 
 TEST(Errors, NameTheRankAndTheFile) {
-  std::string said;
-  try {
-    File(MPI_COMM_WORLD, "/missing/file", O_RDWR).close();
-  } catch (const Error& error) {
-    said = error.what();
-  }
+  const std::string said =
+      failure_of([] { File(MPI_COMM_WORLD, "/missing/file", O_RDWR).close(); }).text;
   EXPECT_EQ(said, "opening /missing/file (rank 0): No such file or directory");
 }
 
@@ -166,12 +162,10 @@ TEST(Errors, ALateChangeOfOneRankKeepsThoseOfAllOut) {
 }
 
 TEST(Errors, SayWhatTheStorageKnows) {
-  std::string said;
-  try {
-    File(MPI_COMM_WORLD, "ceph:/file?conf=/absent/ceph.conf", O_RDWR).close();
-  } catch (const Error& error) {
-    said = error.what();
-  }
+  const std::string said =
+      failure_of([] {
+        File(MPI_COMM_WORLD, "ceph:/file?conf=/absent/ceph.conf", O_RDWR).close();
+      }).text;
   EXPECT_TRUE(
       said.starts_with("opening ceph:/file?conf=/absent/ceph.conf: the Ceph cluster of "
                        "/absent/ceph.conf cannot be used: "))

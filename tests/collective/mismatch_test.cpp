@@ -13,21 +13,6 @@ using namespace test;
 
 constexpr std::int64_t piece_bytes = 5000;
 
-struct Failure {
-  int error = 0;
-  std::string text;
-};
-
-template <class Body>
-Failure failure_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return {error.code().value(), error.what()};
-  }
-  return {};
-}
-
 // Identical on all ranks: a number that identifies texts.
 bool same_on_all(const std::string& text) {
   const auto hash = static_cast<std::int64_t>(std::hash<std::string>()(text) >> 1);
@@ -92,7 +77,7 @@ TEST_F(Mismatches, AreErrorsOnAllRanksThatNameBothCalls) {
       const Call first = swapped ? two : one;
       const Call other = swapped ? one : two;
       make();
-      const Failure failure = failure_of([&] { make_call(rank() == 0 ? first : other); });
+      const ThrownError failure = failure_of([&] { make_call(rank() == 0 ? first : other); });
       EXPECT_EQ(failure.error, EPROTO);
       EXPECT_EQ(failure.text, "calls on " + (directory_ / "file") +
                                   " do not match (rank 0 called " + name_of(first) +
@@ -169,7 +154,7 @@ TEST_F(Mismatches, OfFilesOfGroupsAreThrownOnAllRanks) {
             std::pair(Call::close, Call::set_view)}) {
         make(files);
         const Call mine = rank() == odd ? one : most;
-        const Failure failure = failure_of([&] { make_call(mine); });
+        const ThrownError failure = failure_of([&] { make_call(mine); });
         EXPECT_EQ(failure.error, EPROTO) << files;
         for (const std::string& call : {"rank " + std::to_string(odd) + " called " + name_of(one),
                                         std::string(" called ") + name_of(most)})
@@ -225,7 +210,7 @@ TEST_F(Mismatches, OpeningThatOneRankRefusesFailsOnAllAndMakesNoFile) {
     if (rank() == 1) options.refusal = "ValueError: " + std::string(700, 'x');
     for (int i = 0; i < 700 && rank() == 1; ++i)
       options.refusal += "ü";
-    const Failure failure = failure_of(
+    const ThrownError failure = failure_of(
         [&] { File(MPI_COMM_WORLD, directory_ / "none", O_CREAT | O_RDWR, options).close(); });
     EXPECT_EQ(failure.error, EINVAL);
     EXPECT_NE(failure.text.find("(rank 1: ValueError: xxx"), std::string::npos) << failure.text;
@@ -239,7 +224,7 @@ TEST_F(Mismatches, OpeningThatOneRankRefusesFailsOnAllAndMakesNoFile) {
 TEST_F(Mismatches, ErrorsReadTheSameOnAllRanks) {
   make(2);
   const int bad = ranks() - 1;
-  const Failure failure =
+  const ThrownError failure =
       failure_of([&] { file_->write_at_all(rank() == bad ? -1 : 0, bytes_of(data_)); });
   EXPECT_EQ(failure.text, "writing " + (directory_ / "file.1") + " (rank " + std::to_string(bad) +
                               "): Invalid argument");

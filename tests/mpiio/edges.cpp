@@ -14,6 +14,7 @@
 
 #include <mpi.h>
 
+#include "mpiio/hint_values.hpp"
 #include "mpiio/ranks.hpp"
 
 namespace {
@@ -582,10 +583,7 @@ void errors_without_a_file(const char* path) {
 void hints(MPI_File file) {
   MPI_Info info = MPI_INFO_NULL;
   MPI_File_get_info(file, &info);
-  char value[100] = {};
-  int found = 0;
-  MPI_Info_get(info, "ferry_method", sizeof value - 1, value, &found);
-  print("the hint ferry_method", found != 0 ? "there" : "not there");
+  print("the hint ferry_method", hint_of(info, "ferry_method") == "none" ? "not there" : "there");
   MPI_Info_free(&info);
 }
 

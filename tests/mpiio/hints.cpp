@@ -7,36 +7,12 @@
 //   NAME=VALUE      in the info
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <string>
-#include <vector>
 
 #include <mpi.h>
 
+#include "mpiio/hint_values.hpp"
 #include "mpiio/ranks.hpp"
-
-namespace {
-
-std::string hint_of(MPI_Info info, const char* name) {
-  std::array<char, MPI_MAX_INFO_VAL + 1> value{};
-  int found = 0;
-  MPI_Info_get(info, name, MPI_MAX_INFO_VAL, value.data(), &found);
-  return found != 0 ? value.data() : "none";
-}
-
-void set(const std::string& name, const std::string& value) {
-  int index = -1;
-  int count = 0;
-  MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
-  if (MPI_T_cvar_get_index(name.c_str(), &index) != MPI_SUCCESS) return;
-  MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count);
-  std::vector<char> text(static_cast<std::size_t>(count));
-  value.copy(text.data(), text.size() - 1);
-  MPI_T_cvar_write(handle, text.data());
-  MPI_T_cvar_handle_free(&handle);
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
@@ -52,7 +28,8 @@ int main(int argc, char** argv) {
     if (word == "first") {
       if (rank != 0) unsetenv("ROMIO_HINTS");
     } else if (word.starts_with("set:")) {
-      set(word.substr(4, equals - 4), word.substr(equals + 1));
+      ControlSetting setting(word.substr(4, equals - 4).c_str());
+      if (setting.is_there()) setting.set(word.substr(equals + 1));
     } else {
       if (asked == MPI_INFO_NULL) MPI_Info_create(&asked);
       MPI_Info_set(asked, word.substr(0, equals).c_str(), word.substr(equals + 1).c_str());

@@ -14,6 +14,7 @@
 
 #include <mpi.h>
 
+#include "mpiio/hint_values.hpp"
 #include "mpiio/ranks.hpp"
 
 namespace {
@@ -47,41 +48,43 @@ std::string code_name(int code) {
 
 // ---- the list ----------------------------------------------------------------------------------
 
+// Texts of a variable or a category, and space for them.
+struct Texts {
+  std::array<char, 200> name{};
+  std::array<char, 1000> description{};
+  int name_bytes = 200;
+  int description_bytes = 1000;
+};
+
 void list_variables() {
   int number = 0;
   MPI_T_pvar_get_num(&number);
   for (int i = 0; i < number; ++i) {
-    std::array<char, 200> name{};
-    std::array<char, 1000> description{};
+    Texts texts;
     std::array<int, 8> seen{};
-    int name_bytes = 200;
-    int description_bytes = 1000;
     int again = -1;
     MPI_Datatype type = MPI_DATATYPE_NULL;
     MPI_T_enum names = MPI_T_ENUM_NULL;
-    MPI_T_pvar_get_info(i, name.data(), &name_bytes, &seen[0], &seen[1], &type, &names,
-                        description.data(), &description_bytes, &seen[2], &seen[3], &seen[4],
-                        &seen[5]);
-    MPI_T_pvar_get_index(name.data(), seen[1], &again);
-    std::printf("pvar %d %d %s %d %d %d %d %d %d %d: %s\n", i, again, name.data(),
+    MPI_T_pvar_get_info(i, texts.name.data(), &texts.name_bytes, &seen[0], &seen[1], &type, &names,
+                        texts.description.data(), &texts.description_bytes, &seen[2], &seen[3],
+                        &seen[4], &seen[5]);
+    MPI_T_pvar_get_index(texts.name.data(), seen[1], &again);
+    std::printf("pvar %d %d %s %d %d %d %d %d %d %d: %s\n", i, again, texts.name.data(),
                 type == MPI_DOUBLE ? 1 : 0, seen[0], seen[1], seen[2], seen[3], seen[4], seen[5],
-                description.data());
+                texts.description.data());
   }
   MPI_T_cvar_get_num(&number);
   for (int i = 0; i < number; ++i) {
-    std::array<char, 200> name{};
-    std::array<char, 1000> description{};
+    Texts texts;
     std::array<int, 3> seen{};
-    int name_bytes = 200;
-    int description_bytes = 1000;
     int again = -1;
     MPI_Datatype type = MPI_DATATYPE_NULL;
     MPI_T_enum names = MPI_T_ENUM_NULL;
-    MPI_T_cvar_get_info(i, name.data(), &name_bytes, &seen[0], &type, &names, description.data(),
-                        &description_bytes, &seen[1], &seen[2]);
-    MPI_T_cvar_get_index(name.data(), &again);
-    std::printf("cvar %d %d %s %d %d %d %d: %s\n", i, again, name.data(), type == MPI_CHAR ? 1 : 0,
-                seen[0], seen[1], seen[2], description.data());
+    MPI_T_cvar_get_info(i, texts.name.data(), &texts.name_bytes, &seen[0], &type, &names,
+                        texts.description.data(), &texts.description_bytes, &seen[1], &seen[2]);
+    MPI_T_cvar_get_index(texts.name.data(), &again);
+    std::printf("cvar %d %d %s %d %d %d %d: %s\n", i, again, texts.name.data(),
+                type == MPI_CHAR ? 1 : 0, seen[0], seen[1], seen[2], texts.description.data());
   }
 }
 
@@ -98,16 +101,13 @@ void list_categories() {
   int number = 0;
   MPI_T_category_get_num(&number);
   for (int i = 0; i < number; ++i) {
-    std::array<char, 200> name{};
-    std::array<char, 1000> description{};
+    Texts texts;
     std::array<int, 3> seen{};
-    int name_bytes = 200;
-    int description_bytes = 1000;
     int again = -1;
-    MPI_T_category_get_info(i, name.data(), &name_bytes, description.data(), &description_bytes,
-                            &seen[0], &seen[1], &seen[2]);
-    MPI_T_category_get_index(name.data(), &again);
-    std::printf("category %d %d %s:", i, again, name.data());
+    MPI_T_category_get_info(i, texts.name.data(), &texts.name_bytes, texts.description.data(),
+                            &texts.description_bytes, &seen[0], &seen[1], &seen[2]);
+    MPI_T_category_get_index(texts.name.data(), &again);
+    std::printf("category %d %d %s:", i, again, texts.name.data());
     print_members("cvars", i, seen[0], MPI_T_category_get_cvars);
     print_members("pvars", i, seen[1], MPI_T_category_get_pvars);
     print_members("categories", i, seen[2], MPI_T_category_get_categories);
@@ -185,34 +185,6 @@ class Watched {
   int code_ = MPI_SUCCESS;
 };
 
-// A control variable.
-class Setting {
- public:
-  explicit Setting(const char* name) {
-    int index = -1;
-    if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS) return;
-    MPI_T_cvar_handle_alloc(index, nullptr, &handle_, &count_);
-  }
-  ~Setting() { MPI_T_cvar_handle_free(&handle_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
-  std::string set(const char* value) {
-    std::vector<char> text(static_cast<std::size_t>(count_));
-    std::strncpy(text.data(), value, text.size() - 1);
-    return code_name(MPI_T_cvar_write(handle_, text.data()));
-  }
-  std::string get() {
-    std::vector<char> text(static_cast<std::size_t>(count_));
-    MPI_T_cvar_read(handle_, text.data());
-    return text.data();
-  }
-
- private:
-  MPI_T_cvar_handle handle_ = MPI_T_CVAR_HANDLE_NULL;
-  int count_ = 0;
-};
-
 // An info with one hint; null: without.
 class Hint {
  public:
@@ -257,18 +229,16 @@ void read(MPI_File file) {
 std::string hint_of(MPI_File file, const char* name) {
   MPI_Info info = MPI_INFO_NULL;
   MPI_File_get_info(file, &info);
-  std::array<char, MPI_MAX_INFO_VAL + 1> value{};
-  int found = 0;
-  MPI_Info_get(info, name, MPI_MAX_INFO_VAL, value.data(), &found);
+  const std::string value = ::hint_of(info, name);
   MPI_Info_free(&info);
-  return found != 0 ? value.data() : "none";
+  return value;
 }
 
 // What one transfer adds to the variables.
 void of_a_transfer(const std::string& path, const char* method) {
-  Setting setting("ferry_hint_method");
+  ControlSetting setting("ferry_hint_method");
   setting.set(method);
-  Setting one_writer("ferry_hint_cb_nodes");
+  ControlSetting one_writer("ferry_hint_cb_nodes");
   one_writer.set("1");
   MPI_File file = open(path);
   const char* names[] = {"transfers",        "transfers_independent", "transfers_aggregate",
@@ -422,16 +392,16 @@ void of_files(const std::string& path, const std::string& path_of_other) {
 }
 
 void of_settings(const std::string& path, const std::string& path_of_other) {
-  Setting writers("ferry_hint_cb_nodes");
-  Setting buffer("ferry_hint_cb_buffer_size");
-  Setting alone("ferry_hint_mpiio");
+  ControlSetting writers("ferry_hint_cb_nodes");
+  ControlSetting buffer("ferry_hint_cb_buffer_size");
+  ControlSetting alone("ferry_hint_mpiio");
   std::string seen = "'" + writers.get() + "' ";
-  seen += writers.set("1");
+  seen += code_name(writers.set("1"));
   seen += " '" + writers.get() + "' ";
-  seen += writers.set("none") + " ";
-  seen += writers.set("-3") + " ";
+  seen += code_name(writers.set("none")) + " ";
+  seen += code_name(writers.set("-3")) + " ";
   seen += "'" + writers.get() + "' ";
-  print("a setting", seen + buffer.set("65536"));
+  print("a setting", seen + code_name(buffer.set("65536")));
   MPI_File file = open(path);
   seen = hint_of(file, "cb_nodes") + " " + hint_of(file, "cb_buffer_size");
   MPI_File_close(&file);

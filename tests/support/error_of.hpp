@@ -1,4 +1,4 @@
-// The errno of a call that should fail.
+// The error of a call that should fail.
 #pragma once
 
 #include <string>
@@ -9,16 +9,28 @@
 
 namespace ferry::test {
 
+// What a call throws; error 0: nothing.
+struct ThrownError {
+  int error = 0;
+  std::string text;
+};
+
+template <class Body>
+ThrownError failure_of(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return {error.code().value(), error.what()};
+  }
+  return {};
+}
+
 // The errno that a call throws, with a message that has `says` in it, or 0.
 template <class Call>
 int error_of(Call&& call, const std::string& says = "") {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
-    return error.code().value();
-  }
-  return 0;
+  const ThrownError failure = failure_of(call);
+  EXPECT_TRUE(failure.error == 0 || failure.text.find(says) != std::string::npos) << failure.text;
+  return failure.error;
 }
 
 }  // namespace ferry::test
