@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,11 +48,11 @@ class Batch {
 // Results are 0 or an errno.
 class StorageFile {
  public:
-  // `storage` must outlive it. Adds to `counts`. write_out: whether the medium begins
-  // with writes at once; read by each of them. changes_threads:
-  // whether several threads use it, one after another.
-  StorageFile(storage::Storage& storage, Counts& counts, const bool& write_out,
-              bool changes_threads)
+  // `storage` and `write_out` must outlive it. Adds to `counts`. write_out: whether the medium
+  // begins with writes at once; read by each of them. changes_threads: whether several threads use
+  // it, one after another.
+  StorageFile(storage::Storage& storage, Counts& counts,
+              std::reference_wrapper<const bool> write_out, bool changes_threads)
       : counts_(counts),
         write_out_(write_out),
         calls_(storage, {.depth = 2 * depth, .changes_threads = changes_threads}) {}
@@ -95,7 +96,7 @@ class StorageFile {
   void settle(storage::Operation& operation);
 
   Counts& counts_;
-  const bool& write_out_;
+  std::reference_wrapper<const bool> write_out_;
   storage::SyncCalls calls_;
   storage::SyncFile file_{calls_};
   unsigned in_flight_ = 0;

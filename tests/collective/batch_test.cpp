@@ -15,7 +15,8 @@ TEST(Batch, LeavesNothingInFlightThatItsMemoryDoesNotOutlive) {
   test::FailingStorage storage{test::Random()};
   storage.faults.delays = 2;
   Counts counts;
-  StorageFile file(storage, counts, false, false);
+  const bool write_out = false;
+  StorageFile file(storage, counts, write_out, false);
   ASSERT_EQ(file.open("file", O_CREAT | O_RDWR, 0600), 0);
   constexpr std::size_t piece = 1000;
   const std::string all = test::pattern(8 * piece, 1);
