@@ -67,6 +67,10 @@ TARGETS: dict[str, dict[str, Target]] = {
         "write + fsync: pwrite + fsync / compute": ("at least", 0.95),
         "bytes written to storage per byte dirtied": ("at most", 1.05),
     },
+    "small-files": {
+        "open + read + close, 8 KiB: host / plain calls": ("at most", 2.35),
+        "open + read + close, 8 KiB: compute / plain calls": ("at most", 3.5),
+    },
     "optimizations": {
         "4 MiB records, read: memcpy / all on": ("at least", 0.9),
         "4 MiB records, write: memcpy / all on": ("at least", 0.9),
@@ -130,6 +134,7 @@ def measures(directory: str, only: str) -> Iterator[Json]:
         arguments: dict[str, tuple[object, ...]] = {
             "round-trip": (),
             "new-files": (scratch, TMPFS),
+            "small-files": (scratch,),
             "scaling": (path, other),
         }
         for subcommand, targets in TARGETS.items():

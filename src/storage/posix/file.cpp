@@ -102,10 +102,9 @@ bool generates_files(long type) {
 }
 
 // The same for a file of any file system, by behaviour: it reports size 0, and is not empty.
-bool has_bytes_behind_its_size(int fd, const struct stat& status) {
+bool has_bytes_behind_its_size(int fd, const FileFacts& facts) {
   char byte = 0;
-  if (!S_ISREG(status.st_mode) || status.st_size != 0 || ::pread(fd, &byte, 1, 0) <= 0)
-    return false;
+  if (!S_ISREG(facts.mode) || facts.size_bytes != 0 || ::pread(fd, &byte, 1, 0) <= 0) return false;
   struct stat now {};  // another program may be filling it
   return ::fstat(fd, &now) == 0 && now.st_size == 0;
 }
@@ -189,7 +188,7 @@ void learn_alignment(PosixFile& file) {
 }
 
 // Opens the same file again, with O_DIRECT, even if its name has changed.
-std::int64_t open_direct(PosixFile& file, int flags, const struct stat& status) {
+std::int64_t open_direct(PosixFile& file, int flags, const FileFacts& facts) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", file.fd);
   const int kept = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW | O_TMPFILE);
@@ -198,59 +197,26 @@ std::int64_t open_direct(PosixFile& file, int flags, const struct stat& status) 
   const bool may_be_buffered = (errno == EACCES && (flags & O_CREAT) != 0) || errno == ENOENT;
   if (file.direct_fd < 0) return may_be_buffered ? 0 : -errno;
   learn_alignment(file);
-  file.turns = WriteTurns::of(status.st_dev, status.st_ino);
+  file.turns = WriteTurns::of(facts.device, facts.inode);
   return 0;
 }
 
 // `flags` without O_DIRECT.
 std::int64_t open_with(Operation& operation, int flags) {
-  auto file = std::make_unique<PosixFile>();
-  const std::int64_t fd = retried([&] { return ::open(operation.path, flags, operation.mode); });
-  if (fd < 0) return fd;
-  file->fd = static_cast<int>(fd);
-  file->append = (operation.flags & O_APPEND) != 0;
-  file->synchronous = (operation.flags & O_DSYNC) != 0;  // O_SYNC contains it
-  file->read_only = (operation.flags & O_ACCMODE) == O_RDONLY;
-  struct stat status {};
-  if (fstat(file->fd, &status) != 0) return -errno;
-  // Every transfer has an offset, which pipes and sockets do not.
-  if (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)) return -ESPIPE;
-  file->place = status.st_dev;
-  if ((operation.flags & O_NONBLOCK) == 0) {
-    fcntl(file->fd, F_SETFL, fcntl(file->fd, F_GETFL) & ~O_NONBLOCK);
+  const std::int64_t opened =
+      retried([&] { return ::open(operation.path, flags, operation.mode); });
+  if (opened < 0) return opened;
+  const auto fd = static_cast<int>(opened);
+  FileFacts facts;
+  if (const int error = look_at(fd, facts); error != 0) {
+    ::close(fd);
+    return error;
   }
-  struct statfs file_system {};
-  if (fstatfs(file->fd, &file_system) == 0) {
-    const auto type = static_cast<long>(file_system.f_type);
-    file->file_system = static_cast<std::uint64_t>(type);
-    file->in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
-    const bool keeps_files = stamps_changes(type) || file->in_memory;
-    file->generated =
-        S_ISREG(status.st_mode) &&
-        (generates_files(type) || (!keeps_files && has_bytes_behind_its_size(file->fd, status)));
-    file->special = file->generated || (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode));
-    file->remote =
-        is_remote(type) || file->generated || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
-    file->in_user_space = type == FUSE_SUPER_MAGIC;
-    file->stamps_changes = S_ISREG(status.st_mode) && stamps_changes(type);
-    if (!file->remote) file->mount = mount_number(file->fd);
-  }
-  if ((operation.flags & O_DIRECT) != 0) {
-    if (const std::int64_t error = open_direct(*file, operation.flags, status); error != 0)
-      return error;
-  }
-  if (operation.layout != nullptr) {
-    const int error = mounted_layout(operation.path, *operation.layout);
-    if (error != 0) return error;
-  }
-  operation.opened = std::move(file);
-  return 0;
+  return take_opened(operation, fd, facts);
 }
 
 std::int64_t open_file(Operation& operation) {
-  // O_NONBLOCK: a FIFO without a writer must not hold up the thread that opens it, and neither must
-  // the holder of a lease on a file (execute_waiting()).
-  const int flags = (operation.flags & ~O_DIRECT) | O_CLOEXEC | O_NONBLOCK;
+  const int flags = opening_flags(operation);
   if (operation.layout == nullptr) return open_with(operation, flags);
   // A file made with a layout exists before it is opened.
   if ((flags & O_CREAT) == 0 || (flags & O_EXCL) == 0) return -EINVAL;
@@ -348,6 +314,49 @@ PosixFile::PosixFile() : identity(std::make_shared<Identity>()) {
 PosixFile::~PosixFile() {
   if (direct_fd >= 0) ::close(direct_fd);
   if (fd >= 0) ::close(fd);
+}
+
+// A FIFO without a writer must not hold up the thread that opens it, and neither must the holder of
+// a lease on a file (execute_waiting()): so it is opened with O_NONBLOCK.
+int opening_flags(const Operation& operation) {
+  return (operation.flags & ~O_DIRECT) | O_CLOEXEC | O_NONBLOCK;
+}
+
+std::int64_t take_opened(Operation& operation, int fd, const FileFacts& facts) {
+  auto file = std::make_unique<PosixFile>();
+  file->fd = fd;
+  file->append = (operation.flags & O_APPEND) != 0;
+  file->synchronous = (operation.flags & O_DSYNC) != 0;  // O_SYNC contains it
+  file->read_only = (operation.flags & O_ACCMODE) == O_RDONLY;
+  // Every transfer has an offset, which pipes and sockets do not.
+  if (S_ISFIFO(facts.mode) || S_ISSOCK(facts.mode)) return -ESPIPE;
+  file->place = facts.device;
+  if ((operation.flags & O_NONBLOCK) == 0)
+    fcntl(fd, F_SETFL, opening_flags(operation) & ~O_NONBLOCK);
+  if (const long type = file_system_type(fd, facts.mount); type != 0) {
+    file->file_system = static_cast<std::uint64_t>(type);
+    file->in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
+    const bool keeps_files = stamps_changes(type) || file->in_memory;
+    file->generated =
+        S_ISREG(facts.mode) &&
+        (generates_files(type) || (!keeps_files && has_bytes_behind_its_size(fd, facts)));
+    file->special = file->generated || (!S_ISREG(facts.mode) && !S_ISBLK(facts.mode));
+    file->remote =
+        is_remote(type) || file->generated || !(S_ISREG(facts.mode) || S_ISDIR(facts.mode));
+    file->in_user_space = type == FUSE_SUPER_MAGIC;
+    file->stamps_changes = S_ISREG(facts.mode) && stamps_changes(type);
+    if (!file->remote) file->mount = facts.mount;
+  }
+  if ((operation.flags & O_DIRECT) != 0) {
+    if (const std::int64_t error = open_direct(*file, operation.flags, facts); error != 0)
+      return error;
+  }
+  if (operation.layout != nullptr) {
+    const int error = mounted_layout(operation.path, *operation.layout);
+    if (error != 0) return error;
+  }
+  operation.opened = std::move(file);
+  return 0;
 }
 
 bool fits_direct(const PosixFile& file, const Operation& operation) {

@@ -11,8 +11,20 @@
 
 namespace ferry::storage {
 
+// What an open file is.
+struct FileFacts {
+  std::uint32_t mode = 0;
+  std::uint64_t device = 0;  // as st_dev
+  std::uint64_t inode = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t mount = 0;  // its number; 0 if the kernel does not report it
+};
+// 0 or a negative errno.
+int look_at(int fd, FileFacts& facts);
 // 0 if the kernel does not report it.
 std::uint64_t mount_number(int fd);
+// The type of its file system, from statfs(2), which is asked once for each mount; 0 if unknown.
+long file_system_type(int fd, std::uint64_t mount);
 
 class LocalMounts {
  public:
@@ -21,12 +33,30 @@ class LocalMounts {
 
   // A descriptor (O_PATH) of the regular file or directory at `path`, if the kernel knows the whole
   // path without I/O and it is on one of these mounts; else -1.
-  int find(const char* path, bool follows_last_link) const;
+  int find(const char* path, bool follows_last_link);
+
+  // Opens what is at `path`, where one call can tell that this waits for nothing: the kernel knows
+  // the whole path without I/O, and it never leaves the mount that it starts from, which is one of
+  // these. That spares the calls of find(). Returns the descriptor, or -1. Where find() then has
+  // it, the path leads to another mount, and the next openings do not try.
+  int open(const char* path, int flags, FileFacts& facts);
 
  private:
+  // Where paths start: the root, or the working directory.
+  struct Start {
+    const char* path;
+    std::uint64_t mount = 0;  // one of these; 0 if unknown. Corrected by what is opened
+    unsigned rests = 0;       // openings that do not try
+  };
+  bool knows(std::uint64_t mount) const;
+
   static constexpr unsigned most = 16;  // then the oldest one is forgotten
+  static constexpr unsigned openings_at_rest = 64;
   std::array<std::uint64_t, most> numbers_{};
   unsigned next_ = 0;
+  Start root_{"/"};
+  Start working_directory_{"."};
+  Start* failed_ = nullptr;  // from where open() did not get just now
 };
 
 }  // namespace ferry::storage

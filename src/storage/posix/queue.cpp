@@ -46,6 +46,8 @@ void PosixQueue::start(Operation& operation) {
       if (file->mount != 0 && file->direct_fd < 0 && execute_if_allowed(operation)) return;
       break;
     case Kind::open:
+      if (open_at_once(operation)) return;
+      [[fallthrough]];
     case Kind::path_status:
     case Kind::path_layout:
       if (is_at_hand(operation) && execute_if_allowed(operation)) return;
@@ -88,7 +90,7 @@ void PosixQueue::start(Operation& operation) {
 
 // The path may change between this check and the call, also to one that must wait: a process that
 // may rename local files can delay a queue once.
-bool PosixQueue::is_at_hand(const Operation& operation) const {
+bool PosixQueue::is_at_hand(const Operation& operation) {
   if (operation.kind == Kind::open &&
       (operation.flags & (O_EXCL | O_DIRECT | (O_TMPFILE & ~O_DIRECTORY))) != 0)
     return false;
@@ -111,9 +113,26 @@ bool PosixQueue::execute_if_allowed(Operation& operation) {
   return true;
 }
 
+bool PosixQueue::open_at_once(Operation& operation) {
+  constexpr int others = O_CREAT | O_TRUNC | O_DIRECT | (O_TMPFILE & ~O_DIRECTORY);
+  const auto begin = InlinePolicy::Clock::now();
+  if ((operation.flags & others) != 0 || operation.layout != nullptr || !policy_.allows(begin))
+    return false;
+  FileFacts facts;
+  const int fd = mounts_.open(operation.path, opening_flags(operation), facts);
+  if (fd < 0) return false;
+  operation.result = take_opened(operation, fd, facts);
+  executed(operation, begin);
+  return true;
+}
+
 void PosixQueue::execute_now(Operation& operation) {
   const auto begin = InlinePolicy::Clock::now();
   execute_blocking(operation);
+  executed(operation, begin);
+}
+
+void PosixQueue::executed(Operation& operation, InlinePolicy::Clock::time_point begin) {
   shared_.learn_registered_buffers(operation, false);
   policy_.took(begin, InlinePolicy::Clock::now());
   if (operation.kind == Kind::open && operation.result == -EAGAIN) {  // a process has a lease on it

@@ -90,8 +90,10 @@ class PosixQueue : public InboxQueue {
   std::int64_t read_trusting(Operation& operation);
   void execute_now(Operation& operation);
   bool execute_if_allowed(Operation& operation);
+  // Returns false if this open takes another way.
+  bool open_at_once(Operation& operation);
   // Whether the path can be opened, or queried, without waiting.
-  bool is_at_hand(const Operation& operation) const;
+  bool is_at_hand(const Operation& operation);
   void give_to_pool(Operation& operation);
   // What to do with a transfer that is not executed in place.
   virtual void transfer(Operation& operation) { give_to_pool(operation); }
@@ -106,6 +108,8 @@ class PosixQueue : public InboxQueue {
 
  private:
   void start(Operation& operation) override;
+  // Ends an operation that this thread has executed since `begin`.
+  void executed(Operation& operation, InlinePolicy::Clock::time_point begin);
 
   InlinePolicy policy_;
   LocalMounts mounts_;

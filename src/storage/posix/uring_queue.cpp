@@ -116,6 +116,7 @@ class UringQueue final : public PosixQueue {
   unsigned in_ring_ = 0;
   std::uint64_t closes_seen_ = 0;
   std::vector<Registered> files_;
+  std::vector<unsigned> used_;  // the entries of these that have a file
 };
 
 UringQueue::UringQueue(PosixShared& shared, const QueueOptions& options)
@@ -210,6 +211,7 @@ int UringQueue::registered_index(const PosixFile& file, bool direct) {
   // Operations prepared but not sent refer to the current file of this index.
   if (io_uring_sq_ready(&ring_) > 0) io_uring_submit(&ring_);
   if (io_uring_register_files_update(&ring_, index, &fd, 1) != 1) return -1;
+  if (!entry.identity) used_.push_back(index);
   entry = Registered{file.identity, direct};
   return static_cast<int>(index);
 }
@@ -220,13 +222,14 @@ void UringQueue::drop_closed_files() {
   const std::uint64_t closes = shared_.closes.load(std::memory_order_acquire);
   if (closes == closes_seen_) return;
   closes_seen_ = closes;
-  for (unsigned index = 0; index < files_.size(); ++index) {
+  std::erase_if(used_, [&](unsigned index) {
     Registered& entry = files_[index];
-    if (!entry.identity || !entry.identity->closed.load(std::memory_order_acquire)) continue;
+    if (!entry.identity->closed.load(std::memory_order_acquire)) return false;
     const int none = -1;
     io_uring_register_files_update(&ring_, index, &none, 1);
     entry = Registered{};
-  }
+    return true;
+  });
 }
 
 int UringQueue::buffer_index(const iovec& vector) const {

@@ -33,7 +33,7 @@ class LocalMountsTest : public testing::Test {
     mounts.learn(mount_of(directory / "file"));
   }
   // A lookup that must not wait gives up if others rename or mount at that moment.
-  bool finds(const std::string& path, bool follows = true) const {
+  bool finds(const std::string& path, bool follows = true) {
     for (int attempt = 0; attempt < 100; ++attempt) {
       const Descriptor found(mounts.find(path.c_str(), follows));
       if (found >= 0) return true;
@@ -87,6 +87,87 @@ TEST_F(LocalMountsTest, TheOldestIsForgotten) {
   EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
   mounts.learn(~std::uint64_t{16});
   EXPECT_FALSE(finds(directory / "file"));
+}
+
+// From the working directory, as in the root's file system other tests may mount and rename.
+class PathsFromAStart : public LocalMountsTest {
+ protected:
+  void SetUp() override {
+    go_to(directory / ".");
+    LocalMountsTest::SetUp();
+  }
+  void TearDown() override { std::filesystem::current_path(before); }
+  static void go_to(const std::string& folder) { std::filesystem::current_path(folder); }
+  static std::string other_mount() {
+    return mount_of("/dev/shm") == mount_of(".") ? "/proc" : "/dev/shm";
+  }
+
+  bool opens(const std::string& path) {
+    const Descriptor opened(mounts.open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC, facts));
+    return opened >= 0;
+  }
+
+  const std::filesystem::path before = std::filesystem::current_path();
+  FileFacts facts;
+};
+
+TEST_F(PathsFromAStart, AreOpenedWithOneCall) {
+  ASSERT_TRUE(test::eventually([&] { return opens("file"); }));
+  struct stat status {};
+  ASSERT_EQ(::stat("file", &status), 0);
+  EXPECT_EQ(facts.mode, status.st_mode);
+  EXPECT_EQ(facts.device, status.st_dev);
+  EXPECT_EQ(facts.inode, status.st_ino);
+  EXPECT_EQ(facts.size_bytes, 3U);
+  EXPECT_EQ(facts.mount, mount_of("file"));
+  EXPECT_FALSE(opens("absent"));
+  if (mount_of("/") == mount_of("file")) {
+    EXPECT_TRUE(test::eventually([&] { return opens(directory / "file"); }));
+  }
+}
+
+TEST_F(PathsFromAStart, ThatLeaveItsMountRestForAWhile) {
+  ASSERT_TRUE(test::eventually([&] { return opens("file"); }));
+  mounts.learn(mount_of(other_mount()));
+  const auto up = std::filesystem::relative(other_mount());
+  const auto rests = [&] {
+    EXPECT_FALSE(opens(up)) << "on a known mount, but a call cannot tell that before it opens";
+    if (Descriptor(mounts.find(up.c_str(), true)) < 0) return false;
+    unsigned refused = 0;
+    while (refused < 1000 && !opens("file"))
+      ++refused;
+    return refused >= 64 && refused < 1000;
+  };
+  EXPECT_TRUE(test::eventually(rests));
+}
+
+TEST_F(PathsFromAStart, OnUnknownMountsAreOpenedAtMostOnce) {
+  ASSERT_TRUE(test::eventually([&] { return opens("file"); }));
+  go_to(other_mount());
+  unsigned opened = 0;
+  for (int attempt = 0; attempt < 100; ++attempt)
+    opened += opens(".") ? 1U : 0U;
+  EXPECT_EQ(opened, 1U);
+  EXPECT_EQ(facts.mount, mount_of("."));
+  mounts.learn(mount_of("."));
+  EXPECT_TRUE(test::eventually([&] { return opens("."); }));
+}
+
+TEST_F(PathsFromAStart, OfWhatIsNoFileEndThat) {
+  ASSERT_TRUE(test::eventually([&] { return opens("file"); }));
+  ASSERT_EQ(::mkfifo("pipe", 0600), 0);
+  ASSERT_TRUE(test::eventually([&] { return opens("pipe"); }));
+  EXPECT_FALSE(opens("file")) << "opening such things may take its time";
+}
+
+TEST_F(LocalMountsTest, AMountIsAskedForItsFileSystemOnce) {
+  const Descriptor file(::open((directory / "file").c_str(), O_RDONLY));
+  const Descriptor other(::open("/proc/version", O_RDONLY));
+  const long type = file_system_type(file, mount_number(file));
+  EXPECT_NE(type, 0);
+  EXPECT_EQ(file_system_type(other, mount_number(file)), type) << "of the mount that is given";
+  EXPECT_NE(file_system_type(other, mount_number(other)), type);
+  EXPECT_NE(file_system_type(other, 0), type) << "a mount without a number is asked each time";
 }
 
 }  // namespace
