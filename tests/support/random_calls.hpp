@@ -199,8 +199,7 @@ class RandomCalls {
 
   FERRY_DEVICE void fill(unsigned char* memory, const Data& data, std::uint64_t from,
                          std::uint64_t bytes) const {
-    for (std::uint64_t at = group_.lane(); at < bytes; at += group_.size())
-      memory[at] = byte_of(data.seed, from + at);
+    fill_bytes(group_, memory, data.seed, from, bytes);
   }
   FERRY_DEVICE_CALL void put(std::uint64_t offset, const Data& data) {
     if (data.bytes == 0) return;
@@ -249,10 +248,7 @@ class RandomCalls {
   }
   FERRY_DEVICE_CALL bool same(const unsigned char* got, std::uint64_t offset,
                               std::uint64_t bytes) const {
-    bool right = true;
-    for (std::uint64_t at = group_.lane(); at < bytes; at += group_.size())
-      right = right && got[at] == plan_.model[offset + at];
-    return right;
+    return lane_finds_same(group_, got, plan_.model + offset, bytes);
   }
   FERRY_DEVICE_CALL void check_read(const unsigned char* got, std::uint64_t offset,
                                     std::uint64_t bytes, std::int64_t result) {

@@ -72,14 +72,13 @@ struct StripesProgram {
       files.use(stripes.placements[random.below(4)]);
       if (random.one_in(2)) {
         const std::uint64_t data = random.bits();
-        for (std::uint64_t at = group.lane(); at < bytes; at += group.size())
-          buffer[at] = model[at] = byte_of(data, at);
+        fill_bytes(group, buffer, data, 0, bytes);
+        fill_bytes(group, model, data, 0, bytes);
         group.sync();
         checks.equal(files.pwrite(file, buffer, bytes, offset), bytes);
       } else {
         checks.equal(files.pread(file, buffer, bytes, offset), bytes);
-        for (std::uint64_t at = group.lane(); at < bytes; at += group.size())
-          checks.equal(buffer[at], model[at]);
+        checks.right(lane_finds_same(group, buffer, model, bytes));
       }
       group.sync();
     }
