@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   MPI_Info_free(&info);
   if (asked != MPI_INFO_NULL) MPI_Info_free(&asked);
   MPI_File_close(&file);
+  MPI_T_finalize();  // Open MPI 4.1 crashes if it is called after MPI_Finalize
   MPI_Finalize();
-  MPI_T_finalize();
   return 0;
 }

@@ -496,12 +496,12 @@ int main(int argc, char** argv) {
   MPI_Finalize();
   unsigned long long value = 0;
   const int after = MPI_T_pvar_read(session, transfers.handle(), &value);
+  if (rank == 0) std::printf("after MPI: %s %llu\n", code_name(after).c_str(), value);
+#ifndef OPEN_MPI  // whose version 4.1 crashes if MPI_T_finalize is called after MPI_Finalize
   MPI_T_pvar_handle handle = transfers.handle();
   MPI_T_finalize();
   const int at_last = MPI_T_pvar_read(session, handle, &value);
-  if (rank == 0) {
-    std::printf("after MPI: %s %llu\nafter MPI_T: %s\n", code_name(after).c_str(), value,
-                code_name(at_last).c_str());
-  }
+  if (rank == 0) std::printf("after MPI_T: %s\n", code_name(at_last).c_str());
+#endif
   return 0;
 }

@@ -281,7 +281,9 @@ def test_tools_read_and_set_ferrys_variables(tmp_path: Path, ranks_per_node: str
     done = under_ferry(2, BUILD / "mpiio_tools", tmp_path / "file", tmp_path / "other", **nodes)
     assert done.returncode == 0, done
     found = cases(done.stdout)
-    assert (found.pop("after MPI"), found.pop("after MPI_T")) == ("done 1", "not initialized")
+    assert found.pop("after MPI") == "done 1"
+    if not OPEN_MPI:
+        assert found.pop("after MPI_T") == "not initialized"
     seen = {name: re.findall(r"\[(.*?) ?\]", both) for name, both in found.items()}
     assert seen == COUNTED | EXCHANGED[ranks_per_node]
 
