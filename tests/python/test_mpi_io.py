@@ -540,6 +540,11 @@ def test_edges_on_a_server(server: Server, tmp_path: Path, mode: str) -> None:
         # and allows in a sequence what the standard does not.
         assert (found["write_at in it"], found["seek in it"]) == ("[unsupported] [unsupported]",) * 2
         differ |= {"write_at in it", "seek in it"}
+        # and takes views that begin before the file.
+        assert found["a view before the file"] == "[an error] [an error]"
+        assert found["in the view before"] == "[right] [right]"
+        assert found["that view"] == "[18000 native] [18000 native]"
+        differ |= {"a view before the file", "in the view before", "that view"}
     else:  # MPICH's nonblocking and split transfers forget external32
         assert found["its second half"] == "[right] [right]"
         differ.add("its second half")
