@@ -162,10 +162,9 @@ TEST(Errors, ALateChangeOfOneRankKeepsThoseOfAllOut) {
 }
 
 TEST(Errors, SayWhatTheStorageKnows) {
-  const std::string said =
-      failure_of([] {
-        File(MPI_COMM_WORLD, "ceph:/file?conf=/absent/ceph.conf", O_RDWR).close();
-      }).text;
+  const auto [error, said] =
+      failure_of([] { File(MPI_COMM_WORLD, "ceph:/file?conf=/absent/ceph.conf", O_RDWR).close(); });
+  if (error == ENOPKG) GTEST_SKIP() << "rank 0 has no libcephfs";
   EXPECT_TRUE(
       said.starts_with("opening ceph:/file?conf=/absent/ceph.conf: the Ceph cluster of "
                        "/absent/ceph.conf cannot be used: "))
