@@ -3,9 +3,8 @@
 // T1  What concerns only the library goes there as it is, and so do wrong arguments, so that it
 //     answers as ever.
 // T2  For Ferry's variables a tool has to have initialised MPI_T. For MPICH it is enough that MPI
-// is:
-//     so for other tools the library is asked for its number first, which needs no more than that.
-//     It is not asked for nothing: after MPI_Finalize MPICH 4.0 may abort.
+//     is, so for other tools the library is asked for its number first, which needs no more than
+//     that. It is not asked for nothing: after MPI_Finalize MPICH 4.0 may abort.
 // T3  The time stamp of the categories is the library's: Ferry's never change.
 #include "mpiio/tool_calls.hpp"
 
