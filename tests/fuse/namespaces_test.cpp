@@ -81,7 +81,8 @@ TEST_F(FuseNamespaces, AProgramFindsTheFilesAndNobodyElseDoes) {
 TEST_F(FuseNamespaces, AUserWithoutTheRightToMount) {
   const std::string before =
       "setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin --ambient-caps=-sys_admin";
-  if (run(before + " true").status != 0) GTEST_SKIP() << "absent: setpriv";
+  const Ended probe = run(before + " unshare --user true");
+  if (probe.status != 0) GTEST_SKIP() << "absent: " << probe.output;
   const Ended ended = mapped(
       "id -u; cat place/file; touch place/new; chmod 600 place/new;"
       "stat -c %u:%a place/new",
