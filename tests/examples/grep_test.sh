@@ -8,15 +8,15 @@ trap 'rm -rf "$scratch"' EXIT
 # Lines of all lengths, some longer than a piece and a read step, no newline at the end.
 awk 'BEGIN {
   srand(7)
-  for (i = 0; i < 200000; ++i) {
+  for (i = 0; i < 60000; ++i) {
     line = ""
     words = int(rand() * 12)
     for (w = 0; w < words; ++w) line = line " " (rand() < 0.05 ? "needle" : "straw" int(rand() * 1000))
     print line
   }
-  for (i = 0; i < 3000000; ++i) printf "x"
+  for (i = 0; i < 1500000; ++i) printf "x"
   printf "needle"
-  for (i = 0; i < 3000000; ++i) printf "y"
+  for (i = 0; i < 1500000; ++i) printf "y"
   printf "\n\nlast needle"
 }' >"$scratch/text"
 : >"$scratch/empty"

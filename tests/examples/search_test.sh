@@ -26,7 +26,7 @@ check() {
 
 awk 'BEGIN {
   srand(7)
-  for (i = 0; i < 200000; ++i) {
+  for (i = 0; i < 60000; ++i) {
     line = ""
     words = int(rand() * 12)
     for (w = 0; w < words; ++w) line = line " " (rand() < 0.05 ? "needle" : "straw" int(rand() * 1000))

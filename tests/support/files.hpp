@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -96,13 +97,11 @@ inline std::int64_t file_size(const std::string& path) {
 inline std::string pattern(std::size_t bytes, std::uint64_t seed) {
   std::string text(bytes, '\0');
   std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
-  for (std::size_t at = 0; at < bytes; ++at) {
-    if (at % 8 == 0) {
-      state ^= state << 13;
-      state ^= state >> 7;
-      state ^= state << 17;
-    }
-    text[at] = static_cast<char>(state >> (at % 8 * 8));
+  for (std::size_t at = 0; at < bytes; at += sizeof state) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    std::memcpy(text.data() + at, &state, std::min(sizeof state, bytes - at));
   }
   return text;
 }

@@ -2,6 +2,7 @@
 // wrote, so it detects any others; fails on demand.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -77,8 +79,7 @@ class MemoryFiles {
       limit -= bytes;
       const std::size_t end = at + bytes;
       if (file.data.size() < end) file.data.resize(end, '\0');
-      for (std::size_t byte = at; byte < end; ++byte)
-        if (byte >= file.written.size() || !file.written[byte]) ++strangers;
+      strangers += file.strangers(at, end);
       // Like the kernel's: a page may change during its write-back (frames.hpp, F3).
       const UnseenReads unseen;
       std::memcpy(file.data.data() + at, pieces[i].data, bytes);
@@ -139,9 +140,8 @@ class MemoryFiles {
   void announce(int handle, std::size_t offset, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     File& file = files_.at(static_cast<std::size_t>(handle - 1));
-    if (file.written.size() < offset + bytes) file.written.resize(offset + bytes, false);
-    for (std::size_t byte = offset; byte < offset + bytes; ++byte)
-      file.written[byte] = true;
+    if (file.written.size() < offset + bytes) file.written.resize(offset + bytes, '\0');
+    std::memset(file.written.data() + offset, 1, bytes);
   }
   void cut(int handle, std::size_t size, bool forget = true) {
     const std::lock_guard lock(mutex_);
@@ -171,7 +171,15 @@ class MemoryFiles {
  private:
   struct File {
     std::string data;
-    std::vector<bool> written;
+    std::string written;  // for each byte of data: 1 if the program announced it, else 0
+
+    std::uint64_t strangers(std::size_t begin, std::size_t end) const {
+      const std::string_view known =
+          std::string_view(written).substr(std::min(begin, written.size()), end - begin);
+      const std::uint64_t behind = end - begin - known.size();
+      if (known.find('\0') == std::string_view::npos) return behind;
+      return behind + static_cast<std::uint64_t>(std::count(known.begin(), known.end(), '\0'));
+    }
   };
   std::int64_t read_now(int handle, const device::cache::Piece* pieces, std::uint32_t count,
                         std::int64_t offset) {
