@@ -155,7 +155,7 @@ def test_a_name_is_no_markup(command: Command, scratch: Path) -> None:
 def bar_of(program: str) -> str:
     """What a program shows that has a progress bar."""
     start = "from ferry import streams, terminal\nstreams.shows_progress = lambda: True\n"
-    done = run_python(start + program, PYTHONPATH=SOURCES, TTY_COMPATIBLE="1", COLUMNS="200")
+    done = run_python(start + program, PYTHONPATH=SOURCES, TERM="xterm", TTY_COMPATIBLE="1", COLUMNS="200")
     assert done.returncode == 0, done.stderr
     return done.stderr
 
