@@ -37,8 +37,8 @@ class LocalMounts {
 
   // Opens what is at `path`, where one call can tell that this waits for nothing: the kernel knows
   // the whole path without I/O, and it never leaves the mount that it starts from, which is one of
-  // these. That spares the calls of find(). Returns the descriptor, or -1. Where find() then has
-  // it, the path leads to another mount, and the next openings do not try.
+  // these. That spares the calls of find(). Returns the descriptor, or -1. Where find() has it all
+  // the same, most likely on another mount, the next openings do not try.
   int open(const char* path, int flags, FileFacts& facts);
 
  private:

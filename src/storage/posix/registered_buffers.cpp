@@ -10,7 +10,6 @@
 #include <liburing.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/magic.hpp"
@@ -222,11 +221,11 @@ RegisteredBuffers RegisteredBufferTrials::by_type(std::uint64_t type) const {
 }
 
 bool RegisteredBufferTrials::place_of(int fd, Place& place) {
-  struct stat status {};
-  struct statfs system {};
-  if (::fstat(fd, &status) != 0 || ::fstatfs(fd, &system) != 0) return false;
-  place = {status.st_dev, mount_number(fd), static_cast<std::uint64_t>(system.f_type)};
-  return true;
+  FileFacts facts;
+  if (look_at(fd, facts) != 0) return false;
+  const long type = file_system_type(fd, facts.mount);
+  place = {facts.device, facts.mount, static_cast<std::uint64_t>(type)};
+  return type != 0;
 }
 
 const RegisteredBufferTrials::Trial* RegisteredBufferTrials::find(const Place& place) const {
