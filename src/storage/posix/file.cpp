@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/forks.hpp"
 #include "base/magic.hpp"
 #include "base/sanitizer.hpp"
 #include "base/times.hpp"
@@ -117,9 +118,8 @@ std::uint64_t device_of(const struct statx& status) {
 }
 
 std::uint64_t version_of(const PosixFile& file, const struct statx& from) {
-  // For the whole process: its answers about a file hold for every descriptor. Never destroyed, as
-  // threads may use it to the end.
-  static ChangeTimes& times = *new ChangeTimes;
+  // For the whole process: its answers about a file hold for every descriptor.
+  auto& times = of_this_process<ChangeTimes>();
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   const ChangeTimes::File name{device_of(from), from.stx_ino};

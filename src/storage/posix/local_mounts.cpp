@@ -14,6 +14,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/forks.hpp"
+
 namespace ferry::storage {
 namespace {
 
@@ -40,6 +42,11 @@ int open_known(const char* path, unsigned flags, unsigned resolve) {
   return static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how));
 }
 
+struct KnownTypes {
+  std::mutex mutex;
+  std::unordered_map<std::uint64_t, long> types;  // by mount
+};
+
 }  // namespace
 
 int look_at(int fd, FileFacts& facts) {
@@ -58,9 +65,7 @@ std::uint64_t mount_number(int fd) {
 }
 
 long file_system_type(int fd, std::uint64_t mount) {
-  // Never destroyed, as threads may use them to the end.
-  static std::mutex& mutex = *new std::mutex;
-  static auto& types = *new std::unordered_map<std::uint64_t, long>;
+  auto& [mutex, types] = of_this_process<KnownTypes>();
   constexpr std::size_t most = 1024;
   if (mount != 0) {
     const std::lock_guard lock(mutex);

@@ -1,11 +1,13 @@
 // Opening files while other programs change them, or with parts of the system missing.
 #include "storage/posix/file.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,8 +17,10 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include "storage/posix/local_mounts.hpp"
 #include "storage/posix/posix.hpp"
 #include "support/files.hpp"
+#include "support/in_a_child.hpp"
 #include "support/storage_driver.hpp"
 
 namespace ferry::storage {
@@ -124,6 +128,35 @@ TEST_F(PosixFiles, OpenForDirectTransfersWhereThereIsNoProc) {
   EXPECT_EQ(made, 0);
   EXPECT_EQ(std::string(got, 5), "bytes");
   EXPECT_EQ(cut, 0);
+}
+
+// A lock that another thread holds at the fork stays locked in the child, where nobody opens it.
+TEST(ChildrenOfFork, OpenAndLookAtFilesWhileTheirParentDoes) {
+  test::ScratchDirectory directory;
+  test::write_file(directory / "file", "bytes");
+  PosixFile file;
+  file.fd = ::open((directory / "file").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(file.fd, 0);
+  file.stamps_changes = file.read_only = true;
+  const std::uint64_t mount = mount_number(file.fd);
+  const auto look = [&] {
+    Operation operation;
+    operation.kind = Kind::file_status;
+    operation.file = &file;
+    execute_blocking(operation);
+    return operation.result == 0 && file_system_type(file.fd, mount) != 0;
+  };
+  ASSERT_TRUE(look());
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] {
+      while (!stop.load())
+        EXPECT_TRUE(look());
+    });
+  for (int child = 0; child < 100; ++child)
+    ASSERT_EQ(test::in_a_child([&] { return look() ? 0 : 1; }), 0);
+  stop = true;
 }
 
 }  // namespace
