@@ -8,6 +8,7 @@ constexpr long ceph_magic = 0x00C36400;
 constexpr long cifs_magic = 0xFF534D42;
 constexpr long configfs_magic = 0x62656570;
 constexpr long fusectl_magic = 0x65735543;
+constexpr long gfs2_magic = 0x01161970;
 constexpr long gpfs_magic = 0x47504653;
 constexpr long lustre_magic = 0x0BD00BD0;
 constexpr long orangefs_magic = 0x20030528;

@@ -58,13 +58,19 @@ bool is_remote(long type) {
   switch (type) {
     case NFS_SUPER_MAGIC:
     case AFS_SUPER_MAGIC:
+    case AFS_FS_MAGIC:
+    case CODA_SUPER_MAGIC:
+    case OCFS2_SUPER_MAGIC:
     case V9FS_MAGIC:
     case FUSE_SUPER_MAGIC:
-    case cifs_magic:
-    case smb2_magic:
+    case beegfs_magic:
     case ceph_magic:
+    case cifs_magic:
+    case gfs2_magic:
+    case gpfs_magic:
     case lustre_magic:
     case orangefs_magic:
+    case smb2_magic:
       return true;
     default:
       return false;
@@ -344,7 +350,7 @@ std::int64_t take_opened(Operation& operation, int fd, const FileFacts& facts) {
         is_remote(type) || file->generated || !(S_ISREG(facts.mode) || S_ISDIR(facts.mode));
     file->in_user_space = type == FUSE_SUPER_MAGIC;
     file->stamps_changes = S_ISREG(facts.mode) && stamps_changes(type);
-    if (!file->remote) file->mount = facts.mount;
+    if (!file->remote && !generates_files(type)) file->mount = facts.mount;
   }
   if ((operation.flags & O_DIRECT) != 0) {
     if (const std::int64_t error = open_direct(*file, operation.flags, facts); error != 0)

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <linux/stat.h>  // <sys/stat.h> may have a `struct statx` without the mount
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -24,7 +25,7 @@ constexpr unsigned statx_unique_mount = 0x4000;  // STATX_MNT_ID_UNIQUE, Linux 6
 // Without asking a server. Returns false on failure.
 bool look_at(int fd, const char* path, struct statx& status) {
   return ::syscall(SYS_statx, fd, path, AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
-                   STATX_TYPE | statx_unique_mount, &status) == 0;
+                   STATX_TYPE | STATX_SIZE | statx_unique_mount, &status) == 0;
 }
 
 std::uint64_t mount_number(const struct statx& status) {
@@ -42,6 +43,15 @@ int open_known(const char* path, unsigned flags, unsigned resolve) {
   return static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how));
 }
 
+// Where statx(2) is not there, or a sandbox refuses it.
+int look_at_by_fstat(int fd, FileFacts& facts) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return -errno;
+  facts = {status.st_mode, status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
+           0};
+  return 0;
+}
+
 struct KnownTypes {
   std::mutex mutex;
   std::unordered_map<std::uint64_t, long> types;  // by mount
@@ -53,7 +63,7 @@ int look_at(int fd, FileFacts& facts) {
   struct statx status {};
   if (::syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | statx_unique_mount,
                 &status) != 0)
-    return -errno;
+    return errno == ENOSYS || errno == EPERM ? look_at_by_fstat(fd, facts) : -errno;
   facts = {status.stx_mode, makedev(status.stx_dev_major, status.stx_dev_minor), status.stx_ino,
            status.stx_size, mount_number(status)};
   return 0;
@@ -82,28 +92,29 @@ long file_system_type(int fd, std::uint64_t mount) {
   return type;
 }
 
-bool LocalMounts::knows(std::uint64_t mount) const {
-  return mount != 0 && std::find(numbers_.begin(), numbers_.end(), mount) != numbers_.end();
+bool LocalMounts::allows(std::uint64_t mount, bool writes) const {
+  return mount != 0 && std::any_of(known_.begin(), known_.end(), [&](const Known& known) {
+           return known.number == mount && !(writes && known.copies);
+         });
 }
 
-void LocalMounts::learn(std::uint64_t mount) {
-  if (mount == 0 || knows(mount)) return;
-  numbers_[next_++ % most] = mount;
-  for (Start* start : {&root_, &working_directory_}) {
-    struct statx status {};
-    if (look_at(AT_FDCWD, start->path, status) && mount_number(status) == mount)
-      start->mount = mount;
-  }
+void LocalMounts::learn(std::uint64_t mount, bool copies) {
+  if (mount == 0 || allows(mount, copies)) return;
+  const auto same = std::find_if(known_.begin(), known_.end(),
+                                 [&](const Known& known) { return known.number == mount; });
+  if (same == known_.end()) known_[next_++ % most] = {mount, copies};
 }
 
-int LocalMounts::find(const char* path, bool follows_last_link) {
+int LocalMounts::find(const char* path, const PathUse& use) {
   Start* failed = std::exchange(failed_, nullptr);
-  if (numbers_[0] == 0) return -1;
-  const int fd = open_known(path, O_PATH | O_CLOEXEC | (follows_last_link ? 0U : O_NOFOLLOW), 0);
+  if (known_[0].number == 0) return -1;
+  const int fd =
+      open_known(path, O_PATH | O_CLOEXEC | (use.follows_last_link ? 0U : O_NOFOLLOW), 0);
   if (fd < 0) return -1;
   struct statx status {};
   if (look_at(fd, "", status) && is_file_or_directory(status.stx_mode) &&
-      knows(mount_number(status))) {
+      allows(mount_number(status), use.writes || use.empties) &&
+      !(use.empties && status.stx_size > emptied_bytes_max)) {
     if (failed != nullptr) failed->rests = openings_at_rest;
     return fd;
   }
@@ -112,24 +123,29 @@ int LocalMounts::find(const char* path, bool follows_last_link) {
 }
 
 int LocalMounts::open(const char* path, int flags, FileFacts& facts) {
-  Start& start = path[0] == '/' ? root_ : working_directory_;
-  if (!knows(start.mount)) return -1;
+  failed_ = nullptr;
+  const bool from_root = path[0] == '/';
+  Start& start = from_root ? root_ : working_directory_;
+  if (start.has_devices || known_[0].number == 0) return -1;
   if (start.rests > 0) {
     --start.rests;
     return -1;
   }
+  // Looked at each time, as the program may have gone elsewhere: to a server that does not answer.
+  struct statx status {};
+  if (!look_at(AT_FDCWD, from_root ? "/" : "", status) ||
+      !allows(mount_number(status), (flags & O_ACCMODE) != O_RDONLY))
+    return -1;
   const int fd = open_known(path, static_cast<unsigned>(flags), RESOLVE_NO_XDEV);
   if (fd < 0) {
-    failed_ = &start;
+    if (errno == EXDEV || errno == EAGAIN) failed_ = &start;
     return -1;
   }
   if (look_at(fd, facts) != 0) {
     ::close(fd);
     return -1;
   }
-  // The program may have gone elsewhere since, and what is no file may take its time: that delays
-  // this thread once.
-  start.mount = is_file_or_directory(facts.mode) ? facts.mount : 0;
+  start.has_devices = S_ISCHR(facts.mode) || S_ISBLK(facts.mode);
   return fd;
 }
 

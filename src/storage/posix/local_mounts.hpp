@@ -26,36 +26,51 @@ std::uint64_t mount_number(int fd);
 // The type of its file system, from statfs(2), which is asked once for each mount; 0 if unknown.
 long file_system_type(int fd, std::uint64_t mount);
 
+// What is to be done with the file that is looked up.
+struct PathUse {
+  bool follows_last_link = true;
+  bool writes = false;
+  bool empties = false;
+};
+
 class LocalMounts {
  public:
-  // Records that the mount is local. 0 is none.
-  void learn(std::uint64_t mount);
+  // Records that the mount is local. 0 is none. `copies`: the first write to a file there may copy
+  // it, and waits for that (overlayfs).
+  void learn(std::uint64_t mount, bool copies);
 
   // A descriptor (O_PATH) of the regular file or directory at `path`, if the kernel knows the whole
-  // path without I/O and it is on one of these mounts; else -1.
-  int find(const char* path, bool follows_last_link);
+  // path without I/O, it is on one of these mounts, and this use of it does not wait; else -1.
+  int find(const char* path, const PathUse& use);
 
   // Opens what is at `path`, where one call can tell that this waits for nothing: the kernel knows
   // the whole path without I/O, and it never leaves the mount that it starts from, which is one of
-  // these. That spares the calls of find(). Returns the descriptor, or -1. Where find() has it all
-  // the same, most likely on another mount, the next openings do not try.
+  // these. That spares the calls of find(). Returns the descriptor, or -1. `flags` neither make,
+  // empty nor only name a file. Where find() has a path that leaves its mount, the next openings do
+  // not try.
   int open(const char* path, int flags, FileFacts& facts);
 
+  // Emptying a larger file frees so many blocks that it may take a tenth of a second.
+  static constexpr std::uint64_t emptied_bytes_max = std::uint64_t{64} << 20;
+
  private:
+  struct Known {
+    std::uint64_t number = 0;  // 0: none
+    bool copies = false;
+  };
   // Where paths start: the root, or the working directory.
   struct Start {
-    const char* path;
-    std::uint64_t mount = 0;  // one of these; 0 if unknown. Corrected by what is opened
-    unsigned rests = 0;       // openings that do not try
+    unsigned rests = 0;        // openings that do not try
+    bool has_devices = false;  // which may take their time to open: no opening tries
   };
-  bool knows(std::uint64_t mount) const;
+  bool allows(std::uint64_t mount, bool writes) const;
 
   static constexpr unsigned most = 16;  // then the oldest one is forgotten
   static constexpr unsigned openings_at_rest = 64;
-  std::array<std::uint64_t, most> numbers_{};
+  std::array<Known, most> known_{};
   unsigned next_ = 0;
-  Start root_{"/"};
-  Start working_directory_{"."};
+  Start root_;
+  Start working_directory_;
   Start* failed_ = nullptr;  // from where open() did not get just now
 };
 

@@ -5,6 +5,8 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +28,17 @@ void PosixShared::learn_registered_buffers(const Operation& operation, bool may_
     result = may_test ? registered_buffers->of(file.fd) : registered_buffers->known(file.fd);
   file.registered_buffers = result == RegisteredBuffers::right;
 }
+
+namespace {
+
+// Whether a truncation may take a tenth of a second.
+bool frees_much(const PosixFile& file, const Operation& operation) {
+  struct stat status {};
+  return !file.remote && ::fstat(file.fd, &status) == 0 &&
+         status.st_size - operation.offset > static_cast<off_t>(LocalMounts::emptied_bytes_max);
+}
+
+}  // namespace
 
 PosixQueue::PosixQueue(PosixShared& shared, const QueueOptions& options)
     : InboxQueue(options), shared_(shared) {}
@@ -79,6 +92,8 @@ void PosixQueue::start(Operation& operation) {
       if (operation.sync_follows && !can_write_out()) break;
       [[fallthrough]];
     case Kind::truncate:
+      if (operation.kind == Kind::truncate && frees_much(*file, operation)) break;
+      [[fallthrough]];
     case Kind::file_status:
       if (!file->remote && execute_if_allowed(operation)) return;
       break;
@@ -94,16 +109,22 @@ bool PosixQueue::is_at_hand(const Operation& operation) {
   if (operation.kind == Kind::open &&
       (operation.flags & (O_EXCL | O_DIRECT | (O_TMPFILE & ~O_DIRECTORY))) != 0)
     return false;
-  const bool follows = (operation.flags & O_NOFOLLOW) == 0;
-  const int found = mounts_.find(operation.path, follows);
+  PathUse use{.follows_last_link = (operation.flags & O_NOFOLLOW) == 0};
+  if (operation.kind == Kind::open) {
+    use.writes = (operation.flags & O_ACCMODE) != O_RDONLY;
+    use.empties = (operation.flags & O_TRUNC) != 0;
+  }
+  const int found = mounts_.find(operation.path, use);
   if (found >= 0) ::close(found);
   return found >= 0;
 }
 
 Operation* PosixQueue::reap() {
   Operation* operation = InboxQueue::reap();
-  if (operation != nullptr && operation->kind == Kind::open && operation->opened != nullptr)
-    mounts_.learn(static_cast<const PosixFile&>(*operation->opened).mount);
+  if (operation != nullptr && operation->kind == Kind::open && operation->opened != nullptr) {
+    const auto& file = static_cast<const PosixFile&>(*operation->opened);
+    mounts_.learn(file.mount, file.file_system == OVERLAYFS_SUPER_MAGIC);
+  }
   return operation;
 }
 
@@ -114,13 +135,18 @@ bool PosixQueue::execute_if_allowed(Operation& operation) {
 }
 
 bool PosixQueue::open_at_once(Operation& operation) {
-  constexpr int others = O_CREAT | O_TRUNC | O_DIRECT | (O_TMPFILE & ~O_DIRECTORY);
+  // Those that is_at_hand() refuses, and what LocalMounts::open() does not do.
+  constexpr int others =
+      O_CREAT | O_EXCL | O_TRUNC | O_DIRECT | O_PATH | (O_TMPFILE & ~O_DIRECTORY);
   const auto begin = InlinePolicy::Clock::now();
   if ((operation.flags & others) != 0 || operation.layout != nullptr || !policy_.allows(begin))
     return false;
   FileFacts facts;
   const int fd = mounts_.open(operation.path, opening_flags(operation), facts);
-  if (fd < 0) return false;
+  if (fd < 0) {
+    policy_.took(begin, InlinePolicy::Clock::now());
+    return false;
+  }
   operation.result = take_opened(operation, fd, facts);
   executed(operation, begin);
   return true;

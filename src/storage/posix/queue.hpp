@@ -9,8 +9,11 @@
 //     write-out, if the engine cannot do that;
 //   - opening, closing and status of existing files, on local file systems with an earlier open, if
 //     the kernel has the whole path in memory (LocalMounts). Under the same policy: closing the
-//     last descriptor of a removed file frees its blocks;
-// and hands over everything else: other paths, syncs, remote file systems.
+//     last descriptor of a removed file frees its blocks, a device node in the file system of the
+//     root or the working directory may be slow to open, and a program that watches openings
+//     (fanotify) or a slow layer of overlayfs may hold one up;
+// and hands over everything else: other paths, syncs, remote file systems, truncations that free
+// much, and openings for writing where that may copy the file (overlayfs).
 #pragma once
 
 #include <atomic>

@@ -30,12 +30,12 @@ class LocalMountsTest : public testing::Test {
     if (mount_of(directory / "file") == 0) {
       GTEST_SKIP() << "absent: this kernel has no number for a mount that it does not use again";
     }
-    mounts.learn(mount_of(directory / "file"));
+    mounts.learn(mount_of(directory / "file"), false);
   }
   // A lookup that must not wait gives up if others rename or mount at that moment.
-  bool finds(const std::string& path, bool follows = true) {
+  bool finds(const std::string& path, const PathUse& use = {}) {
     for (int attempt = 0; attempt < 100; ++attempt) {
-      const Descriptor found(mounts.find(path.c_str(), follows));
+      const Descriptor found(mounts.find(path.c_str(), use));
       if (found >= 0) return true;
     }
     return false;
@@ -55,7 +55,7 @@ TEST_F(LocalMountsTest, NothingOnOtherMounts) {
   const std::string other = mount_of("/dev/shm") == mount_of(directory / "file") ? "/" : "/dev/shm";
   ASSERT_NE(mount_of(other), mount_of(directory / "file"));
   EXPECT_FALSE(finds(other));
-  mounts.learn(mount_of(other));
+  mounts.learn(mount_of(other), false);
   EXPECT_TRUE(test::eventually([&] { return finds(other); }));
   EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
 }
@@ -71,21 +71,22 @@ TEST_F(LocalMountsTest, LinksAreFollowedOrNot) {
   // The first use after the tick of the clock in which a link was made sets its access time. A
   // lookup that must not wait gives up for that.
   EXPECT_TRUE(test::eventually([&] { return std::filesystem::exists(link) && finds(link); }));
-  EXPECT_FALSE(finds(directory / "link", false)) << "the link itself is neither";
+  EXPECT_FALSE(finds(directory / "link", {.follows_last_link = false}))
+      << "the link itself is neither";
 }
 
 TEST_F(LocalMountsTest, NoneIsKnownAtFirst) {
   mounts = {};
   EXPECT_FALSE(finds(directory / "file"));
-  mounts.learn(0);
+  mounts.learn(0, false);
   EXPECT_FALSE(finds(directory / "file"));
 }
 
 TEST_F(LocalMountsTest, TheOldestIsForgotten) {
   for (std::uint64_t other = 1; other <= 15; ++other)
-    mounts.learn(~other);
+    mounts.learn(~other, false);
   EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
-  mounts.learn(~std::uint64_t{16});
+  mounts.learn(~std::uint64_t{16}, false);
   EXPECT_FALSE(finds(directory / "file"));
 }
 
@@ -128,11 +129,11 @@ TEST_F(PathsFromAStart, AreOpenedWithOneCall) {
 
 TEST_F(PathsFromAStart, ThatLeaveItsMountRestForAWhile) {
   ASSERT_TRUE(test::eventually([&] { return opens("file"); }));
-  mounts.learn(mount_of(other_mount()));
+  mounts.learn(mount_of(other_mount()), false);
   const auto up = std::filesystem::relative(other_mount());
   const auto rests = [&] {
     EXPECT_FALSE(opens(up)) << "on a known mount, but a call cannot tell that before it opens";
-    if (Descriptor(mounts.find(up.c_str(), true)) < 0) return false;
+    if (Descriptor(mounts.find(up.c_str(), {})) < 0) return false;
     unsigned refused = 0;
     while (refused < 1000 && !opens("file"))
       ++refused;
@@ -141,23 +142,49 @@ TEST_F(PathsFromAStart, ThatLeaveItsMountRestForAWhile) {
   EXPECT_TRUE(test::eventually(rests));
 }
 
-TEST_F(PathsFromAStart, OnUnknownMountsAreOpenedAtMostOnce) {
+TEST_F(PathsFromAStart, OnUnknownMountsAreNotOpened) {
   ASSERT_TRUE(test::eventually([&] { return opens("file"); }));
   go_to(other_mount());
-  unsigned opened = 0;
   for (int attempt = 0; attempt < 100; ++attempt)
-    opened += opens(".") ? 1U : 0U;
-  EXPECT_EQ(opened, 1U);
-  EXPECT_EQ(facts.mount, mount_of("."));
-  mounts.learn(mount_of("."));
+    EXPECT_FALSE(opens("."));
+  mounts.learn(mount_of("."), false);
   EXPECT_TRUE(test::eventually([&] { return opens("."); }));
+  go_to(directory / ".");
+  EXPECT_TRUE(test::eventually([&] { return opens("file"); }));
 }
 
-TEST_F(PathsFromAStart, OfWhatIsNoFileEndThat) {
-  ASSERT_TRUE(test::eventually([&] { return opens("file"); }));
+TEST_F(PathsFromAStart, WithDevicesAreOpenedOnceAtMost) {
+  mounts.learn(mount_of("/dev"), false);
+  go_to("/dev");
+  ASSERT_TRUE(test::eventually([&] { return opens("."); }));
+  ASSERT_TRUE(test::eventually([&] { return opens("null"); }));
+  EXPECT_FALSE(opens(".")) << "opening such things may take its time";
+}
+
+TEST_F(PathsFromAStart, OfAPipeChangeNothing) {
   ASSERT_EQ(::mkfifo("pipe", 0600), 0);
   ASSERT_TRUE(test::eventually([&] { return opens("pipe"); }));
-  EXPECT_FALSE(opens("file")) << "opening such things may take its time";
+  EXPECT_TRUE(test::eventually([&] { return opens("file"); }));
+}
+
+// As overlayfs does.
+TEST_F(PathsFromAStart, WhereAWriteCopiesAreOnlyRead) {
+  mounts = {};
+  mounts.learn(mount_of("file"), true);
+  EXPECT_TRUE(test::eventually([&] { return opens("file"); }));
+  EXPECT_TRUE(test::eventually([&] { return finds("file"); }));
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    EXPECT_LT(Descriptor(mounts.open("file", O_RDWR | O_CLOEXEC, facts)), 0);
+    EXPECT_LT(Descriptor(mounts.find("file", {.writes = true})), 0);
+    EXPECT_LT(Descriptor(mounts.find("file", {.empties = true})), 0);
+  }
+}
+
+TEST_F(LocalMountsTest, EmptyingALargeFileIsNoShortWork) {
+  EXPECT_TRUE(test::eventually([&] { return finds(directory / "file", {.empties = true}); }));
+  std::filesystem::resize_file(directory / "file", LocalMounts::emptied_bytes_max + 1);
+  EXPECT_FALSE(finds(directory / "file", {.empties = true}));
+  EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
 }
 
 TEST_F(LocalMountsTest, AMountIsAskedForItsFileSystemOnce) {
