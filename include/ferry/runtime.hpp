@@ -115,6 +115,9 @@ struct RuntimeInfo {
   device::Crossovers crossovers;
   std::string crossovers_source;  // "built-in", "profile" or "options"
   std::uint32_t readahead_bytes_max = 0;
+  // Tried out when the runtime was made, if it has a page cache of 64 MiB or more that is not
+  // shared with other processes; else built-in numbers.
+  device::StreamingCopies streaming_copies;
   // Advice for programs: calls that a thread should keep in flight there; 0: not measured. The
   // runtime does not use it.
   unsigned queue_depth = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include "base/cpus.hpp"
 #include "base/forks.hpp"
 #include "runtime/cache_plan.hpp"
+#include "runtime/copy_trials.hpp"
 #include "runtime/cpu_plan.hpp"
 #include "runtime/ending.hpp"
 #include "runtime/parts.hpp"
@@ -115,11 +117,30 @@ class Runtime::Implementation {
         heap_->allocate(context_.cache.layout.bytes, cache_alignment_bytes));
     if (context_.cache.base == nullptr) throw Error(ENOMEM, "no room for the page cache");
     device::cache::prepare(context_.cache);
+    if (const auto tried = try_copies()) context_.cache.streaming = *tried;
     const std::uint32_t entries = bypass_entries(context_.cache.layout.geometry.frames);
     context_.bypassed.mask = entries - 1;
     context_.bypassed.entries = static_cast<std::uint32_t*>(
         heap_->allocate(entries * sizeof(std::uint32_t), device::cache_line_bytes));
     if (context_.bypassed.entries == nullptr) throw Error(ENOMEM, "no room for the page cache");
+  }
+
+  // Nothing where memory is too small for it, or shared with other processes: such pages are made
+  // when they are first used, which would be timed as well.
+  std::optional<device::StreamingCopies> try_copies() {
+    const device::cache::View& cache = context_.cache;
+    const std::uint64_t bytes = cache.layout.bytes - cache.layout.pages;
+    if (arena_.file() >= 0 || bytes < trial_pages_bytes) return std::nullopt;
+    void* buffer = heap_->allocate(trial_buffer_bytes, cache_alignment_bytes);
+    if (buffer == nullptr) return std::nullopt;
+    device::StreamingCopies tried;
+    std::thread([&] {
+      run_this_thread_on(plan_.device_cpus);
+      tried = try_streaming_copies({cache.page(0), bytes},
+                                   {static_cast<unsigned char*>(buffer), trial_buffer_bytes});
+    }).join();
+    heap_->free(buffer);
+    return tried;
   }
 
   // The executors of others' cached calls: their own threads, or the server's loops.
@@ -233,6 +254,7 @@ RuntimeInfo Runtime::info() const {
   info.service_cpus = to_string(own.plan_.service_cpus);
   info.service_threads = own.plan_.service_threads;
   info.oversubscribed = !own.plan_.device_may_spin || !own.plan_.server_may_spin;
+  info.streaming_copies = own.context_.cache.streaming;
   info.arena_bytes = own.geometry_.arena_bytes;
   info.arena_pages = own.arena_.page_kind();
   if (info.oversubscribed) {

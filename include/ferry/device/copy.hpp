@@ -152,10 +152,15 @@ FERRY_DEVICE inline void copy_streaming(unsigned char* to, const unsigned char* 
 #endif
 }
 
-// Minimum sizes of streaming copies. Into the cache: the caller does not use the page itself. Out
-// of it: the program is about to read its buffer, so only for sizes beyond any cache.
-inline constexpr std::uint64_t write_streaming_bytes = 64 << 10;
-inline constexpr std::uint64_t read_streaming_bytes = 4 << 20;
+// The sizes of calls from which copies into and out of the cache are streaming. Into it: the caller
+// does not use the page itself. Out of it: the program is about to read its buffer, so only where
+// the buffer does not stay in the core's caches anyway. Which sizes pay off differs between
+// processors; a runtime tries it (runtime/copy_trials.hpp).
+struct StreamingCopies {
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+  std::uint64_t into_bytes_min = 64 << 10;
+  std::uint64_t out_bytes_min = 16 << 20;
+};
 
 FERRY_DEVICE inline void copy_in(unsigned char* page, const unsigned char* from,
                                  std::uint64_t bytes, bool streaming) {

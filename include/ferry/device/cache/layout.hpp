@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <ferry/device/copy.hpp>
 #include <ferry/device/platform.hpp>
 #include <ferry/device/ring.hpp>
 #include <ferry/device/storage_tuning.hpp>
@@ -382,6 +383,7 @@ struct View {
   unsigned char* base = nullptr;
   CacheLayout layout;
   Switches switches;
+  StreamingCopies streaming;
   // Evictions run HostHooks::barrier_everywhere, so that marks need no barrier.
   bool barriers_everywhere = false;
   // Whether a read that hits marks its frame (hazard_pointers.hpp) instead of pinning it.

@@ -63,7 +63,7 @@ class PageCache {
       const std::uint64_t left = left_of(inode, at, bytes - done);
       if (left == 0) break;
       const StepResult got = read_page(look, static_cast<unsigned char*>(to) + done, left, at,
-                                       streams_copies(bytes, read_streaming_bytes));
+                                       streams_copies(bytes, view_.streaming.out_bytes_min));
       if (got.step == Step::again) continue;
       if (got.step == Step::failed) return done > 0 ? static_cast<std::int64_t>(done) : got.value;
       done += static_cast<std::uint64_t>(got.value);
@@ -74,7 +74,7 @@ class PageCache {
   // The inode must have a writable handle, and the bytes must be within View::bytes_max().
   FERRY_DEVICE_CALL std::int64_t write(std::uint32_t inode, const void* from, std::uint64_t bytes,
                                        std::uint64_t offset) {
-    const bool streaming = streams_copies(bytes, write_streaming_bytes);
+    const bool streaming = streams_copies(bytes, view_.streaming.into_bytes_min);
     std::uint64_t done = 0;
     while (done < bytes) {
       const std::uint64_t at = offset + done;
