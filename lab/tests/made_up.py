@@ -26,6 +26,7 @@ from ferry_lab.studies.placements_cells import (
     LARGE_SIZES,
     PIECE_BYTES,
     SIZES,
+    UNFLUSHED,
     WRITE_SIZES,
     program_cells,
     read_cells,
@@ -147,6 +148,7 @@ def placements_document(writes: bool = True) -> Document:
     cells = [("read", cell) for cell in read_cells("/f", 16 * MIB, SIZES, 1)]
     if writes:
         cells += [("write", cell) for cell in write_cells("/new", 16 * MIB, WRITE_SIZES)]
+        cells += [("unflushed", cell) for cell in write_cells("/new", 16 * MIB, WRITE_SIZES, UNFLUSHED)]
         large = read_cells("/large", 64 * MIB, LARGE_SIZES, 1, "large transfers")
         cells += [("large", cell) for cell in large]
     programs = program_cells("/f", "/new" if writes else None, 16 * MIB, 1)

@@ -21,6 +21,7 @@ CallFacts read_of(std::uint64_t bytes) {
 CallFacts write_of(std::uint64_t bytes) {
   CallFacts call = read_of(bytes);
   call.direction = TransferDirection::write;
+  call.flush_follows = true;
   return call;
 }
 Placement chosen(const CallFacts& call, bool resident, const Crossovers& with = crossovers(),
@@ -41,6 +42,64 @@ TEST(Policy, LargeCallsOnAbsentPagesGoToTheHost) {
   EXPECT_EQ(chosen(read_of(1000), false), Placement::host);
   EXPECT_EQ(chosen(write_of(2999), false), Placement::compute);
   EXPECT_EQ(chosen(write_of(3000), false), Placement::host);
+}
+
+TEST(Policy, WritesThatNothingFollowsStayInTheCache) {
+  CallFacts call = write_of(std::uint64_t{1} << 30);
+  EXPECT_EQ(chosen(call, false), Placement::host);
+  call.flush_follows = false;
+  EXPECT_EQ(chosen(call, false), Placement::compute);
+}
+
+TEST(FlushHabit, IsLearntAndNotLostByOneException) {
+  cache::Reader reader{};
+  FlushHabit habit(reader);
+  const auto flushed_write = [&](int file) {
+    habit.wrote(file);
+    habit.flushed(file);
+    habit.closed(file);
+  };
+  const auto plain_write = [&](int file) {
+    habit.wrote(file);
+    habit.closed(file);
+  };
+  EXPECT_FALSE(habit.expects_flush());
+  flushed_write(1);
+  EXPECT_FALSE(habit.expects_flush());
+  flushed_write(2);
+  EXPECT_TRUE(habit.expects_flush());
+  flushed_write(3);
+  plain_write(4);
+  EXPECT_TRUE(habit.expects_flush()) << "one exception";
+  plain_write(5);
+  EXPECT_FALSE(habit.expects_flush());
+  for (int file = 6; file < 20; ++file)
+    plain_write(file);
+  flushed_write(20);
+  flushed_write(21);
+  EXPECT_TRUE(habit.expects_flush());
+}
+
+TEST(FlushHabit, CountsAFlushOnceAndOnlyOfWhatWasWritten) {
+  cache::Reader reader{};
+  FlushHabit habit(reader);
+  for (int i = 0; i < 5; ++i) {
+    habit.flushed(1);
+    habit.flushed(0);
+  }
+  EXPECT_FALSE(habit.expects_flush()) << "nothing was written";
+  habit.wrote(1);
+  habit.wrote(1);
+  habit.flushed(2);
+  habit.flushed(1);
+  habit.flushed(1);
+  EXPECT_FALSE(habit.expects_flush()) << "one flush";
+  habit.wrote(1);
+  habit.flushed(1);
+  EXPECT_TRUE(habit.expects_flush());
+  for (int file = 2; file < 5; ++file)
+    habit.wrote(file);  // the one before was left as it was
+  EXPECT_FALSE(habit.expects_flush());
 }
 
 TEST(Policy, AStreamHasACrossoverOfItsOwn) {

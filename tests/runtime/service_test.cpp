@@ -369,6 +369,70 @@ class Automatic : public testing::Test {
   const test::ScratchDirectory directory;
 };
 
+// What a new file's write leaves in the cache, in bytes that the server has not written.
+class AutomaticWrites : public Automatic {
+ protected:
+  static constexpr std::size_t bytes = 100'000;
+  void write_a_file(Runtime& runtime, DeviceThread& self, bool flushes, std::uint64_t by_host) {
+    const std::string path = directory / std::to_string(++files_);
+    const std::string data = pattern(bytes, files_);
+    const int file = self.files.open(path.c_str(), O_RDWR | O_CREAT, 0600);
+    const std::uint64_t before = runtime.statistics().bytes_written;
+    ASSERT_EQ(self.files.pwrite(file, data.data(), bytes, 0), std::int64_t{bytes});
+    EXPECT_EQ(runtime.statistics().bytes_written - before, by_host) << "file " << files_;
+    std::string got(bytes, '\0');
+    ASSERT_EQ(self.files.pread(file, got.data(), bytes, 0), std::int64_t{bytes});
+    EXPECT_EQ(got, data);
+    if (flushes) {
+      EXPECT_EQ(files_ % 2 == 0 ? self.files.flush(file) : self.files.fsync(file), 0);
+    }
+    ASSERT_EQ(self.files.close(file), 0);
+    EXPECT_EQ(read_file(path), data);
+  }
+
+ private:
+  unsigned files_ = 0;
+};
+
+TEST_F(AutomaticWrites, GoToTheHostWhereAFlushUsuallyFollows) {
+  Runtime runtime(options);
+  runtime.run([&](DeviceThread& self) {
+    for (int i = 0; i < 3; ++i)
+      write_a_file(runtime, self, false, 0);
+    for (int i = 0; i < 2; ++i)
+      write_a_file(runtime, self, true, 0);
+    for (int i = 0; i < 3; ++i)
+      write_a_file(runtime, self, true, bytes);
+    for (int i = 0; i < 2; ++i)
+      write_a_file(runtime, self, false, bytes);
+    write_a_file(runtime, self, false, 0);
+  });
+}
+
+TEST_F(AutomaticWrites, GoToTheHostOnceHalfOfTheCacheIsDirty) {
+  const std::string data = pattern(std::size_t{16} * 65'536, 9);
+  Runtime runtime(options);
+  runtime.run([&](DeviceThread& self) {
+    const int file = self.files.open((directory / "f").c_str(), O_RDWR | O_CREAT, 0600);
+    const std::uint64_t frames = options.cache_bytes / 65'536;
+    for (std::uint64_t page = 0; page < frames; ++page) {
+      ASSERT_EQ(self.files.pwrite(file, data.data() + page * 65'536, 65'536,
+                                  static_cast<std::int64_t>(page * 65'536)),
+                65'536);
+      if (page < frames / 2) {
+        EXPECT_EQ(runtime.statistics().bytes_written, 0U) << page;
+      }
+    }
+    EXPECT_GE(runtime.statistics().bytes_written, (frames / 2 - 1) * 65'536);
+    std::string got(data.size(), '\0');
+    ASSERT_EQ(self.files.pread(file, got.data(), got.size(), 0),
+              static_cast<std::int64_t>(got.size()));
+    EXPECT_TRUE(got == data);
+    self.files.close(file);
+  });
+  EXPECT_TRUE(read_file(directory / "f") == data);
+}
+
 // A program's view: data read at random often enough ends up in the cache.
 TEST_F(Automatic, ReadsPastTheCacheUntilAPageIsWorthItsPlace) {
   const std::string data = pattern(300'000, 4);

@@ -36,20 +36,34 @@ FERRY_DEVICE inline bool writes_through(const cache::OpenFile& entry, std::uint8
   return appends(entry, flags) || (entry.access & cache::OpenFile::synchronous) != 0;
 }
 
+// Whether what the group writes now is likely to be written back soon: it usually flushes, or half
+// of the cache is dirty.
+FERRY_DEVICE inline bool is_flushed_soon(const cache::View& view, const FlushHabit& habit) {
+  return habit.expects_flush() ||
+         DeviceRef<std::uint64_t>(view.shared().dirty_pages).load(relaxed) > view.layout.dirty_low;
+}
+
 // The leader's part of `automatic`.
-FERRY_DEVICE inline Placement choose_for(const Context& context, StreamWatch& stream,
-                                         const cache::OpenFile& entry, const TransferCall& call) {
+FERRY_DEVICE inline Placement choose_for(const Context& context, std::uint32_t group,
+                                         StreamWatch& stream, const cache::OpenFile& entry,
+                                         const TransferCall& call) {
   const auto at = static_cast<std::uint64_t>(call.offset);
-  const CallFacts facts{direction_of(call.opcode),
-                        stream.continues(call.file, call.offset, call.bytes), call.bytes};
+  CallFacts facts{direction_of(call.opcode), stream.continues(call.file, call.offset, call.bytes),
+                  call.bytes};
+  const Crossovers& crossovers = context.cache.tuning(entry.inode).crossovers;
+  if (!call.reads() && call.bytes >= crossovers.host_write_bytes_min) {
+    FlushHabit habit(context.cache.reader(group));
+    facts.flush_follows = is_flushed_soon(context.cache, habit);
+    habit.wrote(call.file);
+  }
   const auto resident = [&] { return are_ends_resident(context, entry.inode, at, call.bytes); };
   const auto may_bypass = [&] {
+    if (!call.reads()) return true;
     // The host would have to write back first.
     std::uint64_t& dirty = context.cache.inode(entry.inode).dirty_pages;
     if (DeviceRef<std::uint64_t>(dirty).load(relaxed) != 0) return false;
-    return !call.reads() || !bypass_pays_off(context, entry.inode, at, call.bytes);
+    return !bypass_pays_off(context, entry.inode, at, call.bytes);
   };
-  const Crossovers& crossovers = context.cache.tuning(entry.inode).crossovers;
   return choose_placement(crossovers, facts, resident, may_bypass);
 }
 
@@ -68,10 +82,10 @@ FERRY_DEVICE_CALL CacheRole lead_role(Caller<Group>& caller, const TransferCall&
     return cache::CachedFiles::refusal(*entry, access, call.bytes, call.offset) == 0;
   };
   if (files.ends_past_the_cache(call.bytes, call.offset) && accepted()) return by_host;
-  const Placement placement =
-      caller.placement == Placement::automatic
-          ? choose_for(caller.requester.context(), caller.stream, *entry, call)
-          : caller.placement;
+  const Placement placement = caller.placement == Placement::automatic
+                                  ? choose_for(caller.requester.context(), caller.requester.group(),
+                                               caller.stream, *entry, call)
+                                  : caller.placement;
   if (placement == Placement::host) return by_host;
   // Refused here already, so that the error does not depend on staging.
   const bool lends = placement == Placement::service && caller.requester.is_served() && accepted();

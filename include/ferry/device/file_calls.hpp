@@ -55,7 +55,10 @@ class FileCalls {
 
   // Writes back dirty pages of the cache, without asking for durability.
   FERRY_DEVICE int flush(int file) {
-    return leads_if_cached(file, [](auto& files, auto& entry) { return files.flush(entry); });
+    return leads_if_cached(file, [&](auto& files, auto& entry) {
+      note_flush(caller_.requester, file);
+      return files.flush(entry);
+    });
   }
   // Makes data and metadata durable; fdatasync omits metadata not needed to read the data. Both
   // report every failed write-back since the last report, once per handle. A call reports one

@@ -8,6 +8,7 @@
 #include <ferry/device/cache/cached_files.hpp>
 #include <ferry/device/control.hpp>
 #include <ferry/device/file_position.hpp>
+#include <ferry/device/placement_policy.hpp>
 #include <ferry/device/requester.hpp>
 
 namespace ferry::device {
@@ -107,7 +108,13 @@ FERRY_DEVICE int work_then_ask(Requester& requester, Opcode opcode, int file, Wo
   return error != 0 ? error : result;
 }
 
+// What followed a group's writes to the file. Notes nothing without a cache.
+FERRY_DEVICE inline void note_flush(const Requester& requester, int file) {
+  if (requester.has_cache()) FlushHabit(requester.cache().reader(requester.group())).flushed(file);
+}
+
 FERRY_DEVICE_CALL inline int close_file(Requester& requester, int file) {
+  if (requester.has_cache()) FlushHabit(requester.cache().reader(requester.group())).closed(file);
   return work_then_ask(
       requester, Opcode::close, file, [&](cache::CachedFiles& files, cache::OpenFile& entry) {
         return files.detach(entry, file,
@@ -117,6 +124,7 @@ FERRY_DEVICE_CALL inline int close_file(Requester& requester, int file) {
 // Writes back, then makes the storage sync. If both fail, this reports the storage's error, which
 // it reports once, and the handle's next report is the other one.
 FERRY_DEVICE_CALL inline int sync_file(Requester& requester, Opcode opcode, int file) {
+  note_flush(requester, file);
   int written = 0;
   const int error = work_then_ask(requester, opcode, file, [&](auto& files, auto& entry) {
     written = files.flush(entry, true);

@@ -7,7 +7,8 @@
 // Resident data is fastest here. For other data, the host is faster for large or random reads, but
 // then it never becomes resident: so pages that are repeatedly read past the cache are brought in
 // once that has cost about as much as bringing them in. For any pattern this takes at most about
-// twice the time of the better choice.
+// twice the time of the better choice. A write is faster into the cache, unless a flush follows: so
+// what followed the group's earlier writes decides.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct CallFacts {
   TransferDirection direction = TransferDirection::read;
   bool continues = false;  // where the group's last call on this file ended
   std::uint64_t bytes = 0;
+  bool flush_follows = false;  // probably, if it writes: what it writes leaves the cache soon
 };
 
 // `resident()` returns whether the first and the last page are cached, and `may_bypass()` whether
@@ -30,7 +32,9 @@ template <class Resident, class MayBypass>
 FERRY_DEVICE Placement choose_placement(const Crossovers& crossovers, const CallFacts& call,
                                         Resident resident, MayBypass may_bypass) {
   const bool reads = call.direction == TransferDirection::read;
-  const std::uint64_t host_bytes_min = !reads           ? crossovers.host_write_bytes_min
+  const std::uint64_t write_bytes_min =
+      call.flush_follows ? crossovers.host_write_bytes_min : Crossovers::never;
+  const std::uint64_t host_bytes_min = !reads           ? write_bytes_min
                                        : call.continues ? crossovers.host_stream_read_bytes_min
                                                         : crossovers.host_read_bytes_min;
   if (call.bytes >= host_bytes_min && !resident() && may_bypass()) return Placement::host;
@@ -96,6 +100,38 @@ FERRY_DEVICE inline void forget_bypasses(const Context& context, std::uint32_t i
   for (std::uint64_t page = 0; page < pages; ++page)
     forget_bypasses(table, bypass_hash(cache::key_of(inode, page)));
 }
+
+// Whether a flush, or a sync, follows a group's writes. Guesses from the earlier ones, with a
+// counter of two bits, so that one exception changes nothing (Smith 1981, strategy 7). At first it
+// expects none.
+class FlushHabit {
+ public:
+  FERRY_DEVICE explicit FlushHabit(cache::Reader& reader) : reader_(reader) {}
+
+  FERRY_DEVICE bool expects_flush() const { return reader_.flushes > most / 2; }
+
+  FERRY_DEVICE void wrote(int file) {
+    if (reader_.unflushed != file) closed(reader_.unflushed);
+    reader_.unflushed = file;
+  }
+  FERRY_DEVICE void flushed(int file) {
+    if (end(file) && reader_.flushes < most) ++reader_.flushes;
+  }
+  FERRY_DEVICE void closed(int file) {
+    if (end(file) && reader_.flushes > 0) --reader_.flushes;
+  }
+
+ private:
+  static constexpr std::uint32_t most = 3;
+  // Returns whether anything of the file was not flushed until now.
+  FERRY_DEVICE bool end(int file) {
+    if (file == 0 || reader_.unflushed != file) return false;
+    reader_.unflushed = 0;
+    return true;
+  }
+
+  cache::Reader& reader_;
+};
 
 // Recognises the group's sequential stream.
 class StreamWatch {

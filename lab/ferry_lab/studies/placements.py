@@ -33,7 +33,15 @@ from ferry_lab.run.study import Matrix, Study, StudyOptions
 from ferry_lab.stats import judge
 from ferry_lab.stats.comparing import make_comparison, row_at, times_of, values, where
 from ferry_lab.studies import published
-from ferry_lab.studies.placements_cells import CACHED, LARGE_BYTES, PIECE_BYTES, PROGRAMS, make_groups, sources
+from ferry_lab.studies.placements_cells import (
+    CACHED,
+    LARGE_BYTES,
+    PIECE_BYTES,
+    PROGRAMS,
+    UNFLUSHED,
+    make_groups,
+    sources,
+)
 
 WAYS = ("host", *CACHED)
 _CANDIDATES = ("host", "compute", "service")
@@ -166,8 +174,12 @@ def _program_views(program: str) -> list[View]:
 READ_VIEWS = _reads("transfers", "Reads", "", "bandwidth_mib_per_s")
 LARGE_READ_VIEWS = _reads("large transfers", "Large reads", "", "bandwidth_mib_per_s")
 WRITE_VIEWS = [
-    View("transfers", "write", "Writes", detail, f"bandwidth_{with_what}mib_per_s")
-    for detail, with_what in (("the call alone", ""), ("call + flush", "with_flush_"), ("call + fsync", "with_sync_"))
+    View(part, "write", "Writes", detail, f"bandwidth_{with_what}mib_per_s")
+    for part, detail, with_what in (
+        (UNFLUSHED, "the call alone", ""),
+        ("transfers", "call + flush", "with_flush_"),
+        ("transfers", "call + fsync", "with_sync_"),
+    )
 ]
 PROGRAM_VIEWS = [view for program in PROGRAMS for view in _program_views(program)]
 VIEWS = [*READ_VIEWS, *WRITE_VIEWS, *LARGE_READ_VIEWS, *PROGRAM_VIEWS]

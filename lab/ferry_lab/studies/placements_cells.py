@@ -1,7 +1,7 @@
 """The cells of the study ``placements``, by group, and its files.
 
-Their axes are ``part`` (``transfers``, ``large transfers`` or a program's name), ``operation``,
-``way``, ``device_cache`` (``cold`` or ``warm``, of reads through it) and ``transfer_bytes``.
+Their axes are ``part`` (``transfers``, ``unflushed transfers``, ``large transfers`` or a program's name),
+``operation``, ``way``, ``device_cache`` (``cold`` or ``warm``, of reads through it) and ``transfer_bytes``.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class PlacementSeries:
 
 CACHED = ("compute", "service", "automatic")  # through the device's page cache
 PROGRAMS = ("iterative", "once")
+UNFLUSHED = "unflushed transfers"
 WRITES = (
     PlacementSeries("host", "ferry", "host"),
     *(PlacementSeries(way, "ferry", way) for way in CACHED),
@@ -91,8 +92,12 @@ def read_cells(
 
 
 def write_cells(path: str, total_bytes: int, sizes: Sequence[int], part: str = "transfers") -> list[Cell]:
-    """Returns the cells of the writes; each repeat makes the file anew."""
-    return _cells(part, "write", path, total_bytes, sizes, sync="flush+fsync", seed=SEED)
+    """Returns the cells of the writes; each repeat makes the file anew.
+
+    No flush follows ``unflushed transfers``: ``automatic`` writes otherwise where one usually does.
+    """
+    sync = "none" if part == UNFLUSHED else "flush+fsync"
+    return _cells(part, "write", path, total_bytes, sizes, sync=sync, seed=SEED)
 
 
 def program_cells(read_path: str, write_path: str | None, total_bytes: int, seed: int | None) -> list[Cell]:
@@ -128,6 +133,7 @@ def make_groups(options: StudyOptions, files: Sources) -> dict[str, Group]:
     groups = {"read": Group(read_cells(files.read_path, total_bytes, sizes, seed), repeats)}
     if write_path is not None:
         groups["write"] = Group(write_cells(write_path, total_bytes, write_sizes), repeats)
+        groups["unflushed"] = Group(write_cells(write_path, total_bytes, write_sizes, UNFLUSHED), repeats)
     if files.large_path is not None:
         cells = read_cells(files.large_path, LARGE_BYTES, LARGE_SIZES, seed, "large transfers")
         groups["large"] = Group(cells, min(repeats, LARGE_REPEATS))

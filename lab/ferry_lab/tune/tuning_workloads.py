@@ -49,8 +49,8 @@ class Workload:
 
     @property
     def views(self) -> tuple[str, ...]:
-        """The times that count: for a write, the calls alone and including what follows."""
-        return (CALL, FLUSHED, DURABLE) if self.operation == "write" else (CALL,)
+        """The times that count: for a write, including what follows."""
+        return (FLUSHED, DURABLE) if self.operation == "write" else (CALL,)
 
     def cell(self, number: int, folder: str, point: Point, variant: int) -> Cell:
         """Returns the cell that measures it at a point."""
@@ -187,7 +187,9 @@ def make_settings(cpus: int, can_be_cold: bool) -> list[Setting]:
             [random_4k, *_reads("scattered", SIZES[:4], cold)],
             is_crossover=True,
         ),
-        Setting("host_write_bytes_min", "writes by the host from", 4 * MIB, [*SIZES, NEVER], writes, is_crossover=True),
+        Setting(
+            "host_write_bytes_min", "writes by the host from", 16 * KIB, [*SIZES, NEVER], writes, is_crossover=True
+        ),
         Setting("queue_depth", "calls in flight", 1, [4, 8, 16, 32], in_flight, is_bytes=False),
     ]
     callers = largest_power_of_two(max(1, min(cpus - 1, 16)))

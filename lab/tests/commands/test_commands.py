@@ -162,7 +162,7 @@ def test_the_study_ends_with_tables_conclusions_and_results(command: Command, tm
     assert lines[0].startswith("Reads: while the device's cache is cold, ")
     assert 1 <= lines.index("") <= 8
     assert lines[lines.index("") + 1].startswith("Study placements on ")
-    assert {row["group"] for row in document["rows"]} == {"read", "write", "programs"}
+    assert {row["group"] for row in document["rows"]} == {"read", "write", "unflushed", "programs"}
     assert {row["interface"] for row in document["rows"]} == {"ferry", "posix", "mmap"}
     assert {row["placement"] for row in document["rows"]} == {*PLACEMENTS, None}
     for sentence in document["conclusions"]:

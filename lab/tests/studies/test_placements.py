@@ -69,7 +69,7 @@ def test_writes_are_flushed_and_synced_and_never_overwrite() -> None:
 
 def test_the_groups_of_a_study() -> None:
     groups = placements_cells.make_groups(OPTIONS, SOURCES)
-    assert list(groups) == ["read", "write", "large", "programs"]
+    assert list(groups) == ["read", "write", "unflushed", "large", "programs"]
     assert groups["large"].repeats == placements_cells.LARGE_REPEATS
     assert {cell.path for cell in groups["large"].cells} == {"/large"}
     quick = dataclasses.replace(OPTIONS, quick=True)

@@ -12,6 +12,7 @@ from ferry_lab.tune.tuning_choice import Times, View, judge_point, pick
 from ferry_lab.tune.tuning_workloads import (
     DEFAULTS,
     NEVER,
+    SIZES,
     Point,
     Setting,
     Workload,
@@ -187,5 +188,5 @@ def test_without_cold_reads_there_are_none() -> None:
 def test_a_crossover_changes_only_what_lies_between() -> None:
     setting = find("host_write_bytes_min")
     changed = [w.transfer_bytes for w in setting.relevant(256 * KIB)]
-    assert changed == [256 * KIB, MIB]
-    assert [w.transfer_bytes for w in setting.relevant(NEVER)] == [4 * MIB, 16 * MIB]
+    assert changed == [16 * KIB, 64 * KIB]
+    assert [w.transfer_bytes for w in setting.relevant(NEVER)] == [size for size in SIZES if size >= 16 * KIB]

@@ -261,7 +261,10 @@ struct alignas(cache_line_bytes) Reader {
   std::uint32_t next_stream;  // the next to evict
   std::uint32_t views;        // additional ones it may hold; part of Shared::held_pages
   std::uint32_t tries;        // consecutive failures caused by outside calls (outside.hpp)
-  std::uint32_t reserved[11];
+  // What follows its writes by placement `automatic` (FlushHabit in placement_policy.hpp).
+  std::uint32_t flushes;   // 0 to 3: how often a flush did, lately
+  std::int32_t unflushed;  // the handle of the last one, if nothing has followed yet; 0: none
+  std::uint32_t reserved[9];
 };
 static_assert(sizeof(Reader) == (streams_max + 1) * 64);
 
