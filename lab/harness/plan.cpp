@@ -202,6 +202,7 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   fields.flag("barriers", cell.barriers);
   fields.number("deadline_ms", cell.deadline_ms, 0, deadline_ms_max);
   fields.flag("check", cell.check);
+  fields.flag("latency", cell.latency);
   fields.number("variant", cell.variant, 0, variants_max - 1);
   fields.flag("direct", cell.direct);
   fields.flag("warm", cell.warm);

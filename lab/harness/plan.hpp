@@ -81,6 +81,7 @@ struct Cell {
   // Reads: every transfer is compared while it is timed; without a seed, that of the file is looked
   // for. Writes: read back through their own interface after each repeat.
   bool check = false;
+  bool latency = false;  // every call is timed, and the histogram reported
 
   // Of the device `ranks` alone, which makes the files that it reads.
   RankPattern pattern = RankPattern::blocks;

@@ -118,7 +118,7 @@ void stream(const ProgramInput& input, ProgramOutput& output) {
       const std::uint64_t begin = now_ns();
       moved = call(input, input.buffer, bytes, offset);
       const std::uint64_t end = now_ns();
-      output.latencies_ns.push_back(end - begin);
+      output.latencies.note(end - begin);
       output.deadline_reached = end > deadline_ns;
     } else {
       moved = call(input, input.buffer, bytes, offset);
@@ -166,7 +166,7 @@ void stream_deep(const ProgramInput& input, ProgramOutput& output) {
     const std::int64_t moved = finish(input, slot, input.buffer + slot * bytes, bytes, offset);
     if ((waited & unsampled) == 0) {
       const std::uint64_t end = now_ns();
-      output.latencies_ns.push_back(end - began_ns[slot]);
+      output.latencies.note(end - began_ns[slot]);
       output.deadline_reached = end > deadline_ns;
     }
     check_moved(input, moved, bytes, offset);
@@ -194,7 +194,7 @@ void timed_call(const ProgramInput& input, ProgramOutput& output, std::uint64_t 
   const std::int64_t moved = call(input, input.buffer, bytes, offset);
   const std::uint64_t took = now_ns() - begin;
   output.calls_ns += took;
-  output.latencies_ns.push_back(took);
+  output.latencies.note(took);
   check_moved(input, moved, bytes, offset);
   ++output.operations;
 }
@@ -237,7 +237,7 @@ void each_file(const ProgramInput& input, ProgramOutput& output) {
     const std::int64_t moved =
         writes ? write_all(file, input.buffer, bytes, 0) : file.read(input.buffer, bytes, 0);
     file.close();
-    output.latencies_ns.push_back(now_ns() - begin);
+    output.latencies.note(now_ns() - begin);
     check_moved(input, moved, bytes, offset);
     check_running(input);
     ++output.operations;
@@ -263,7 +263,8 @@ void report_call(const Cell& cell, const ThreadPart& part, std::int64_t moved,
 }
 
 unsigned latency_stride(const Cell& cell) {
-  const bool samples = cell.program == Program::stream && cell.call_bytes() <= small_call_bytes;
+  const bool samples =
+      !cell.latency && cell.program == Program::stream && cell.call_bytes() <= small_call_bytes;
   return samples ? small_call_stride : 1;
 }
 
@@ -290,7 +291,6 @@ void prepare_buffer(const ProgramInput& input) {
 }
 
 void run_program(const ProgramInput& input, ProgramOutput& output) {
-  output.latencies_ns.reserve(input.cell.calls_per_thread() / latency_stride(input.cell) + 1);
   const std::uint64_t begin_ns = now_ns();
   switch (input.cell.program) {
     case Program::stream:

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "harness/file_access.hpp"
+#include "harness/latency_histogram.hpp"
 #include "harness/layout.hpp"
 #include "harness/plan.hpp"
 
 namespace ferry::bench {
 
-// Latencies of one call in this many are kept, a power of two; timing each small call would change
-// what it costs.
+// One call in this many is timed, a power of two; timing each small call would change what it
+// costs, and is done where the cell asks for it alone.
 unsigned latency_stride(const Cell& cell);
 
 // Order in which one thread's calls go over its part: each of 0 to count - 1 once.
@@ -52,7 +53,7 @@ struct ProgramOutput {
   std::uint64_t calls_ns = 0;    // iterative, once: inside the calls
   std::uint64_t compute_ns = 0;  // iterative, once: the rest of the loop
   std::uint32_t sum = 0;         // iterative, once: of the words that were read
-  std::vector<std::uint64_t> latencies_ns;
+  LatencyHistogram latencies;
 };
 
 // Makes the buffer ready, outside the timed region: for writes with what goes first, for reads with

@@ -1,8 +1,5 @@
 #include "harness/report.hpp"
 
-#include <algorithm>
-#include <vector>
-
 #include <nlohmann/json.hpp>
 
 #include "harness/programs.hpp"
@@ -14,18 +11,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Nearest rank: the smallest value that at least this share of them does not exceed.
-std::uint64_t percentile(const std::vector<std::uint64_t>& sorted, unsigned percent) {
-  const std::size_t rank = (sorted.size() * percent + 99) / 100;
-  return sorted[std::max<std::size_t>(rank, 1) - 1];
-}
-
 Json latency_json(const Cell& cell, const Sample& sample) {
-  const std::vector<std::uint64_t>& sorted = sample.latencies_ns;
-  if (sorted.empty()) return nullptr;
-  return {{"p50", percentile(sorted, 50)}, {"p90", percentile(sorted, 90)},
-          {"p99", percentile(sorted, 99)}, {"max", sorted.back()},
-          {"samples", sorted.size()},      {"one_call_in", latency_stride(cell)}};
+  const LatencyHistogram& found = sample.latencies;
+  const std::uint64_t samples = found.samples();
+  if (samples == 0) return nullptr;
+  Json latency = {{"p50", found.percentile(500)},
+                  {"p90", found.percentile(900)},
+                  {"p99", found.percentile(990)},
+                  {"p99_9", found.percentile(999)},
+                  {"max", found.longest_ns},
+                  {"samples", samples},
+                  {"one_call_in", latency_stride(cell)}};
+  if (!cell.latency) return latency;
+  Json& histogram = latency["histogram"] = Json::array();
+  for (unsigned i = 0; i < LatencyHistogram::buckets; ++i) {
+    const std::uint64_t begin = LatencyHistogram::begin_of(i);
+    if (found.calls[i] != 0)
+      histogram.push_back({begin, begin + LatencyHistogram::width_of(i), found.calls[i]});
+  }
+  return latency;
 }
 
 template <class Counters, std::size_t N>

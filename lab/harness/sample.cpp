@@ -78,10 +78,8 @@ Sample Counting::make_sample(const Threads& threads, const std::vector<unsigned>
     sample.calls_of_part[parts[i]] = thread.output.operations;
     sample.deadline_reached = sample.deadline_reached || thread.output.deadline_reached;
     sample.sum += thread.output.sum;
-    const auto& latencies = thread.output.latencies_ns;
-    sample.latencies_ns.insert(sample.latencies_ns.end(), latencies.begin(), latencies.end());
+    sample.latencies.add(thread.output.latencies);
   }
-  std::sort(sample.latencies_ns.begin(), sample.latencies_ns.end());
   counting_ += sample.callers;
   sample.others = others(process_, counting_);
   sample.bytes = sample.operations * cell_.call_bytes();

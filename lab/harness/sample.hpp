@@ -14,6 +14,7 @@
 #include <ferry/ferry.hpp>
 
 #include "harness/device_cache.hpp"
+#include "harness/latency_histogram.hpp"
 #include "harness/plan.hpp"
 #include "harness/programs.hpp"
 #include "harness/usage.hpp"
@@ -43,7 +44,7 @@ struct Sample {
   RuntimeStatistics counted;
   StorageCounters storage;
   std::optional<DeviceCacheState> device_cache;  // reads through the device's cache only
-  std::vector<std::uint64_t> latencies_ns;       // of the sampled calls, in ascending order
+  LatencyHistogram latencies;                    // of the calls that were timed
   // Of ranks: what the report says in the place of what only threads and warps have.
   std::shared_ptr<const nlohmann::ordered_json> of_ranks;
 };

@@ -156,6 +156,7 @@ _option = functools.partial(click.option, show_default=True)
     is_flag=True,
     help="Verify every transfer while reading, inside the timing; ferry bench must have written PATH.",
 )
+@_option("--latency", is_flag=True, help="Time every call; show the histogram of their latencies.")
 @_option("-k", "--keep-file", "keep", is_flag=True, help="Keep the written file.")
 @_option(
     "--device",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import UNSET
+
 from ferry.native import Json
 from ferry.sizes import MIB
 from ferry_lab.results.records import ImportedCallers, ImportedRepeat, ImportedRow, Latencies, Operation, Source
@@ -189,7 +191,11 @@ def _fio_latency(moved: Sequence[Json]) -> Latencies | None:
     if len(moved) > 1 or found["N"] == 0 or not percentiles.keys() >= set(wanted.values()):
         return None
     return Latencies(
-        **{name: percentiles[key] for name, key in wanted.items()}, max=found["max"], samples=found["N"], one_call_in=1
+        **{name: percentiles[key] for name, key in wanted.items()},
+        max=found["max"],
+        samples=found["N"],
+        one_call_in=1,
+        p99_9=percentiles.get("99.900000", UNSET),
     )
 
 

@@ -155,15 +155,23 @@ class Environment(Record):
 # ---- one repeat, as it was measured --------------------------------------------------------------
 
 
+Bucket = tuple[Count, Count, Positive]  # from so many nanoseconds, to less than so many: so many calls
+
+
 class Latencies(Record):
-    """Of single calls, in nanoseconds (nearest rank)."""
+    """Of single calls, in nanoseconds (nearest rank, off by at most 1/128)."""
 
     p50: Count
     p90: Count
     p99: Count
-    max: Count
+    max: Annotated[Count, about("exact")]
     samples: Annotated[Positive, about("how many calls were timed")]
     one_call_in: Annotated[Positive, about("every so many calls one was timed")]
+    p99_9: Annotated[Count | UnsetType, about("missing where another tool does not tell it")] = UNSET
+    histogram: Annotated[
+        list[Bucket] | UnsetType,
+        about("with --latency: [from, below, calls] of every bucket that has calls, in ascending order"),
+    ] = UNSET
 
 
 class Usage(Record):
@@ -499,6 +507,7 @@ class MeasuredRow(Record, Row):
         list[str] | UnsetType | None,
         about("optimisations of the device's page cache that were on; null: all, or there is no such cache"),
     ] = UNSET
+    latency_ns: Annotated[Latencies | UnsetType, about("with --latency: of all repeats together")] = UNSET
     axes: Axes = {}
 
 

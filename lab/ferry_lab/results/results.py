@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
 from ferry import __version__
 from ferry.sizes import MIB
 from ferry.uris import is_uri
+from ferry_lab.results import latencies
 from ferry_lab.results.records import (
     SCHEMA,
     Comparison,
@@ -224,6 +226,7 @@ def make_row(
         cache_switches=None if cell.cache_switches is None else list(cell.cache_switches),
         device_cache_state=cache_state(samples, "device_cache_state"),
         metrics=make_metrics(samples, cell.sync, cell.program),
+        latency_ns=latencies.merge([s.latency_ns for s in samples]) if cell.latency else UNSET,
     )
 
 

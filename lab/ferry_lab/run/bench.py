@@ -18,7 +18,7 @@ from ferry.files import check_new_file, check_readable_file, signals_ignored
 from ferry.native import Json, MeasuringError
 from ferry.sizes import KIB, format_size
 from ferry.uris import is_uri, shown, with_suffix
-from ferry_lab.results import results
+from ferry_lab.results import latencies, results
 from ferry_lab.results.records import Latencies, MeasuredRow, Repeat, RuntimeInForce
 from ferry_lab.run import remote_files
 from ferry_lab.run.measuring import Measurement, remove, run_plan
@@ -48,6 +48,7 @@ class BenchOptions:
     sync: bool
     check_write: bool
     check_read: bool
+    latency: bool
     direct: bool
     cold: bool  # the kernel's page cache
     warm: bool  # the device's page cache
@@ -89,6 +90,7 @@ def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = 
         barriers=options.barriers,
         deadline_ms=1000 * (options.deadline_s or 0),
         check=options.check_write if writes else options.check_read,
+        latency=options.latency,
         direct=options.direct,
         sync="fsync" if writes and options.sync else "none",
         cold=not writes and options.cold,
@@ -244,7 +246,7 @@ def _state_notes(row: MeasuredRow) -> list[str]:
 _SETTINGS = (
     *("interface", "placement", "block_bytes", "transfer_bytes", "repeats", "threads", "queue_depth", "segments"),
     *("file_per_thread", "reorder", "barriers", "deadline_s", "pattern", "check_write", "check_read", "sync"),
-    *("direct", "cold", "warm"),
+    *("latency", "direct", "cold", "warm"),
 )
 
 
@@ -323,6 +325,10 @@ def _print_table(console: Console, rows: Sequence[MeasuredRow]) -> None:
             console.print(_latency_line(row), soft_wrap=True)
         if row.repeats[0].cache is not None:
             console.print(_cache_line(row), soft_wrap=True)
+    for row in rows:
+        if row.latency_ns:
+            console.print()
+            _print_histogram(console, row.operation, row.latency_ns)
 
 
 def _blocks(columns: int, width: int | None) -> list[list[int]]:
@@ -371,26 +377,34 @@ def _summary(row: MeasuredRow) -> str:
     )
 
 
-# Percentiles, and the timed calls of a repeat below which one is just the longest call.
-_PERCENTILES = {50: 1, 90: 10, 99: 100}
-
-
 def _latency_line(row: MeasuredRow) -> str:
-    """Latency of single calls: medians of the repeats' percentiles, and the longest call."""
-    latencies = [s.latency_ns for s in row.repeats if s.latency_ns is not None]
-    fewest = min(one.samples for one in latencies)
-    shown = [percent for percent, enough in _PERCENTILES.items() if fewest >= enough]
-    texts = [f"{percent} % within {_median_us(latencies, f'p{percent}')}" for percent in shown]
-    longest = max(one.max for one in latencies) * 1e-3
-    timed = sum(one.samples for one in latencies)
+    """Latency of single calls: of all together or medians of the repeats' percentiles, and the longest call."""
+    found = [row.latency_ns] if row.latency_ns else [s.latency_ns for s in row.repeats if s.latency_ns is not None]
+    texts = [f"{latencies.words(name)} within {_median_us(found, name)}" for name in latencies.shown(found)]
+    longest = max(one.max for one in found) * 1e-3
+    timed = sum(one.samples for one in found)
     calls = sum(sample.operations for sample in row.repeats)
     return (
         f"{row.operation}: single calls: {', '.join(texts)}, longest {longest:.2f} µs ({timed} of {calls} calls timed)"
     )
 
 
-def _median_us(latencies: Sequence[Latencies], percentile: str) -> str:
-    return f"{float(np.median([getattr(one, percentile) for one in latencies])) * 1e-3:.2f} µs"
+def _median_us(found: Sequence[Latencies], percentile: str) -> str:
+    return f"{float(np.median([getattr(one, percentile) for one in found])) * 1e-3:.2f} µs"
+
+
+_BAR_WIDTH = 40
+
+
+def _print_histogram(console: Console, operation: str, found: Latencies) -> None:
+    """A line for each power of two; the longest bar has the most calls."""
+    console.print(f"{operation}: latency of single calls (µs, calls, share)", soft_wrap=True)
+    buckets = latencies.by_powers_of_two(found.histogram or [])
+    most = max(calls for _, _, calls in buckets)
+    for low, high, calls in buckets:
+        share, bar = 100 * calls / found.samples, "#" * round(_BAR_WIDTH * calls / most)
+        line = f"{low * 1e-3:>11.2f} to {high * 1e-3:<11.2f} {calls:>10} {share:>6.2f} %  {bar}"
+        console.print(line.rstrip(), soft_wrap=True)
 
 
 def _cpu_time(row: MeasuredRow, whose: str) -> str:

@@ -68,6 +68,7 @@ class Cell:
     barriers: bool = True  # between the phases of a repeat
     deadline_ms: int = 0  # transfers start at most this long after the first; 0: no limit
     check: bool = False  # reads: compare while timed; writes: read back through the interface
+    latency: bool = False  # time every call, and report the histogram
     stride_bytes: int = 0  # reads: distance between calls; 0: contiguous
     variant: int | None = None  # index of the plan's variant; None: the plan's own runtime
     direct: bool = False

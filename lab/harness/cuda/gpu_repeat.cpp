@@ -42,11 +42,10 @@ class GpuRepeat {
         counting_([&runtime] { return runtime.statistics(); }, run.cell, run.block_device),
         numbers_(parts_by_thread(run.cell, run.repeat)),
         groups_(runtime, kernel, run.cell, parts_of(run.cell, numbers_), run.cell.buffer_bytes()),
-        latencies_each_(cell_.calls_per_thread() / latency_stride(cell_) + 1),
         orders_(kernel.context(), cell_.threads * cell_.calls_per_thread()),
         pending_(kernel.context(), cell_.threads * cell_.queue_depth),
         began_ns_(kernel.context(), cell_.threads * cell_.queue_depth),
-        latencies_ns_(kernel.context(), cell_.threads * latencies_each_) {
+        latencies_(kernel.context(), std::vector<LatencyHistogram>(cell_.threads)) {
     std::vector<std::uint32_t> orders;
     for (unsigned i = 0; i < cell_.threads; ++i) {
       const std::vector<std::uint32_t> order = make_order(cell_, i);
@@ -54,7 +53,7 @@ class GpuRepeat {
       group.order = orders_.data() + orders.size();
       group.pending = pending_.data() + i * cell_.queue_depth;
       group.began_ns = began_ns_.data() + i * cell_.queue_depth;
-      group.latencies_ns = latencies_ns_.data() + i * latencies_each_;
+      group.latencies = latencies_.data() + i;
       group.pattern_seed = run_.seed_of(group.part);
       orders.insert(orders.end(), order.begin(), order.end());
     }
@@ -165,8 +164,8 @@ class GpuRepeat {
   }
 
   std::vector<ThreadResult> make_results() const {
-    std::vector<std::uint64_t> latencies(cell_.threads * latencies_each_);
-    latencies_ns_.get(latencies);
+    std::vector<LatencyHistogram> latencies(cell_.threads);
+    latencies_.get(latencies);
     std::vector<ThreadResult> results(cell_.threads);
     for (unsigned i = 0; i < cell_.threads; ++i) {
       const KernelGroup& group = groups_[i];
@@ -179,9 +178,7 @@ class GpuRepeat {
       result.close = of(KernelStep::close);
       result.output.operations = group.operations;
       result.output.deadline_reached = group.deadline_reached;
-      const auto first = latencies.begin() + static_cast<std::ptrdiff_t>(i * latencies_each_);
-      result.output.latencies_ns.assign(first,
-                                        first + static_cast<std::ptrdiff_t>(group.latency_count));
+      result.output.latencies = latencies[i];
     }
     return results;
   }
@@ -192,11 +189,10 @@ class GpuRepeat {
   Counting counting_;
   const std::vector<unsigned> numbers_;  // of the parts, by thread
   KernelGroups groups_;
-  const std::uint64_t latencies_each_;  // at most
   const GpuArray<std::uint32_t> orders_;
   const GpuArray<device::Pending> pending_;
   const GpuArray<std::uint64_t> began_ns_;
-  const GpuArray<std::uint64_t> latencies_ns_;
+  const GpuArray<LatencyHistogram> latencies_;
 };
 
 // How many calls of each thread are compared after one launch: as many as 1 MiB holds for all

@@ -163,7 +163,7 @@ class KernelProgram {
   // Notes a latency; whether the deadline has passed.
   FERRY_DEVICE bool note_latency(std::uint64_t begin_ns, std::uint64_t first_ns) {
     const std::uint64_t end_ns = now_ns();
-    if (leads()) self_.latencies_ns[self_.latency_count++] = end_ns - begin_ns;
+    if (leads()) self_.latencies->note(end_ns - begin_ns);
     return task_.deadline_ns != 0 && end_ns - first_ns > task_.deadline_ns;
   }
   FERRY_DEVICE bool check_contents(const unsigned char* data, std::uint64_t offset) {

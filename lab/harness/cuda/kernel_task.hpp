@@ -6,6 +6,7 @@
 
 #include <ferry/device.hpp>
 
+#include "harness/latency_histogram.hpp"
 #include "harness/part.hpp"
 
 namespace ferry::bench {
@@ -47,14 +48,13 @@ struct KernelGroup {
   std::uint64_t pattern_seed;  // of the file: what is written, or must be read
   device::Pending* pending;    // queue_depth of them
   std::uint64_t* began_ns;     // likewise
-  std::uint64_t* latencies_ns;
+  LatencyHistogram* latencies;
   // Told.
   std::int32_t file;
   std::int32_t warm_file;
   KernelFault fault;
   Span spans[kernel_steps];
   std::uint64_t operations;  // the first so many of the order were done
-  std::uint64_t latency_count;
   bool deadline_reached;
 };
 

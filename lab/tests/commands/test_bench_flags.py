@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -280,3 +281,32 @@ def test_percentiles_of_single_calls_are_shown_as_far_as_enough_are_timed(
             f"({3 * timed} of {of_all} calls timed)"
         )
         assert line in text.splitlines()
+
+
+@pytest.mark.parametrize("way", [["-a", "posix"], ["-a", "uring", "--queue-depth", "4"], ["--placement", "compute"]])
+def test_every_call_is_timed_if_asked_and_its_histogram_is_shown(command: Command, way: list[str]) -> None:
+    flags = [*way, "--latency", "--threads", "2", "-b", "1m", "-t", "1k", "-i", "2"]
+    document, text = measured(command, "bench", *flags, "file")
+    for row in document["rows"]:
+        merged = row["latency_ns"]
+        assert (merged["samples"], merged["one_call_in"]) == (2 * 2048, 1)
+        together: Counter[int] = Counter()
+        for sample in row["repeats"]:
+            of_repeat = sample["latency_ns"]
+            assert sum(calls for _, _, calls in of_repeat["histogram"]) == of_repeat["samples"] == 2048
+            for low, _, calls in of_repeat["histogram"]:
+                together[low] += calls
+        assert together == {low: calls for low, _, calls in merged["histogram"]}
+        assert merged["max"] == max(sample["latency_ns"]["max"] for sample in row["repeats"])
+        assert merged["p50"] <= merged["p90"] <= merged["p99"] <= merged["p99_9"] <= merged["max"]
+        percentiles = [f"{merged[name] * 1e-3:.2f} µs" for name in ("p50", "p90", "p99", "p99_9", "max")]
+        line = "50 % within {}, 90 % within {}, 99 % within {}, 99.9 % within {}, longest {} (4096 of 4096 calls timed)"
+        assert f"{row['operation']}: single calls: {line.format(*percentiles)}" in text.splitlines()
+        assert f"{row['operation']}: latency of single calls (µs, calls, share)" in text.splitlines()
+
+
+def test_no_histogram_is_kept_unless_asked_for(command: Command) -> None:
+    document, text = measured(command, "bench", "-b", "64k", "-t", "4k", "-i", "1", "file")
+    assert all("latency_ns" not in row for row in document["rows"])
+    assert all("histogram" not in row["repeats"][0]["latency_ns"] for row in document["rows"])
+    assert "latency of single calls" not in text

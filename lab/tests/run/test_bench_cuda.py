@@ -76,6 +76,7 @@ def test_every_placement_writes_and_reads(command: Command, scratch: Path, place
         ["-z", "--queue-depth", "5"],
         ["-t", "5000", "-b", "50000", "--queue-depth", "3", "--threads", "2", "-C"],
         ["-g", "--threads", "2"],
+        ["--latency", "--threads", "2", "-t", "1k"],
         ["--cold", "--direct"],
         ["--placement", "compute", "--warm", "--threads", "2", "-Z"],
         ["--placement", "automatic", "--page-size", "4k", "-t", "1000", "-b", "10000"],

@@ -23,7 +23,7 @@ void move_pointers(KernelGroup& group, long offset_bytes) {
   move(group.buffer);
   move(group.pending);
   move(group.began_ns);
-  move(group.latencies_ns);
+  move(group.latencies);
 }
 
 void play_group(const KernelTask& task, std::uint32_t index) {

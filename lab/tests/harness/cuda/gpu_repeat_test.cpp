@@ -83,6 +83,16 @@ TEST_F(GpuRepeats, LaunchesThatAreRefusedEndTheRepeat) {
   EXPECT_EQ(runtime.shutdown(std::chrono::seconds(10)).files_closed, 0U);
 }
 
+TEST_F(GpuRepeats, WarpsTimeEveryCallIfAsked) {
+  const MeasuredKernel kernel(gpu);
+  GpuRuntime runtime(options, test::small_gpu());
+  EXPECT_EQ(write(runtime, kernel).latencies.samples(), 2U);
+  cell.latency = true;
+  const Sample sample = write(runtime, kernel);
+  EXPECT_EQ(sample.latencies.samples(), 8U);
+  EXPECT_GE(sample.latencies.longest_ns, sample.latencies.percentile(500));
+}
+
 TEST_F(GpuRepeats, AKernelThatCrashesEndsTheRepeat) {
   const MeasuredKernel kernel(gpu);
   GpuRuntime runtime(options, test::small_gpu());
