@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +15,8 @@ from ferry.errors import FerryError
 from ferry.native import Json
 from ferry.sizes import format_size
 from ferry_lab.importers.other_tools import NotUnderstood, read_fio, read_ior
-from ferry_lab.results import results
-from ferry_lab.results.records import SCHEMA, ImportedRow, Metrics, RanksMetrics, RanksRow, Row, read_document
+from ferry_lab.results import reading, results
+from ferry_lab.results.records import ImportedRow, Metrics, RanksMetrics, RanksRow, Row
 from ferry_lab.run.measuring import Measurement
 
 _HOW = "name what ior -O summaryFormat=JSON, fio --output-format=json or ferry bench --json has written"
@@ -51,33 +50,23 @@ def run(files: Sequence[str], json_path: str | None, overwrite: bool) -> None:
 
 
 def _gather(path: str, gathered: _Gathered) -> None:
-    document = _load(path)
-    schema = str(document.get("schema", ""))
-    if schema == SCHEMA:
-        _gather_own(path, document, gathered)
+    parsed = reading.load(path, _HOW)
+    document = reading.own(path, parsed, _HOW)
+    if document is not None:
+        gathered.rows += document.rows
+        gathered.measurements.append(Measurement(environment=document.environment))
+        gathered.notes += [note for note in document.notes if note not in gathered.notes]
         return
-    if schema.startswith("ferry."):
-        raise FerryError(f"{path} is {schema}, and this is about {SCHEMA}; measure again")
-    reader = _reader(document)
+    reader = _reader(parsed)
     if reader is None:
         raise FerryError(f"{path} is nothing that ferry import knows; {_HOW}")
     try:
-        gathered.rows += reader(document, path)
+        gathered.rows += reader(parsed, path)
     except NotUnderstood as error:
         raise FerryError(f"{path}: {error}; {_HOW}") from None
     except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError) as error:
         what = f"{type(error).__name__}: {error}"
         raise FerryError(f"{path} is not as it should be ({what}); {_HOW}") from None
-
-
-def _gather_own(path: str, parsed: Json, gathered: _Gathered) -> None:
-    try:
-        document = read_document(parsed)
-    except msgspec.ValidationError as error:
-        raise FerryError(f"{path} is not as it should be ({error}); {_HOW}") from None
-    gathered.rows += document.rows
-    gathered.measurements.append(Measurement(environment=document.environment))
-    gathered.notes += [note for note in document.notes if note not in gathered.notes]
 
 
 def _reader(document: Json) -> Callable[[Json, str], list[ImportedRow]] | None:
@@ -86,26 +75,6 @@ def _reader(document: Json) -> Callable[[Json, str], list[ImportedRow]] | None:
     if "tests" in document and "Command line" in document:
         return read_ior
     return None
-
-
-def _load(path: str) -> Json:
-    """Returns the object in a file; skips lines before it, like fio's warnings."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except FileNotFoundError:
-        raise FerryError(f"{path} does not exist; {_HOW}") from None
-    except OSError as error:
-        raise FerryError(f"{path}: {error.strerror}; {_HOW}") from None
-    lines = text.splitlines(keepends=True)
-    first = next((i for i, line in enumerate(lines) if line.startswith("{")), None)
-    try:
-        document = json.loads("".join(lines[first:]) if first is not None else text)
-    except ValueError:
-        raise FerryError(f"{path} is no JSON; {_HOW}") from None
-    if not isinstance(document, dict):
-        raise FerryError(f"{path} holds no JSON object; {_HOW}")
-    return document
 
 
 def _merge(rows: Sequence[Row]) -> list[Row]:

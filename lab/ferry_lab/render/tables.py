@@ -1,4 +1,4 @@
-"""A table as text, the same on the terminal and in the report."""
+"""A table as text, the same on the terminal and in the report, and for pages and papers."""
 
 from __future__ import annotations
 
@@ -22,3 +22,29 @@ class Table:
         for row in self.rows:
             table.add_row(*row)
         return table
+
+    def markdown(self) -> str:
+        """Returns it for GitHub's Markdown."""
+        sides = ["---"] * self.left + ["---:"] * (len(self.columns) - self.left)
+        lines = [self.columns, sides, *self.rows]
+        return "\n".join(f"| {' | '.join(cell.replace('|', _BAR) for cell in line)} |" for line in lines)
+
+    def latex(self) -> str:
+        """Returns it as a ``tabular``, which needs no package."""
+        sides = "l" * self.left + "r" * (len(self.columns) - self.left)
+        head, *rows = (" & ".join(map(latex_text, line)) + r" \\" for line in [self.columns, *self.rows])
+        body = [r"\hline", head, r"\hline", *rows, r"\hline"]
+        return "\n".join([rf"\begin{{tabular}}{{{sides}}}", *body, r"\end{tabular}"])
+
+
+_BAR = r"\|"
+_LATEX = {
+    **{character: rf"\{character}" for character in "&%$#_{}"},
+    **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "µ": r"\textmu{}"},
+}
+
+
+def latex_text(text: str) -> str:
+    """Returns plain text as LaTeX."""
+    return "".join(_LATEX.get(character, character) for character in text)

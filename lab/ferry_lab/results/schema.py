@@ -1,7 +1,7 @@
 """The JSON Schemas of the laboratory's documents, generated from its records.
 
 ``python -m ferry_lab.results.schema`` prints that of ``ferry.results/3``; with the argument
-``simulation``, that of ``ferry.simulation/1``.
+``simulation``, that of ``ferry.simulation/1``, with ``comparison`` that of ``ferry.comparison/1``.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import Any
 import msgspec
 
 from ferry_lab.results import records
+from ferry_lab.results.comparison import ResultsComparison
 from ferry_lab.results.simulation import Simulation
 
 _ROWS = (records.MeasuredRow, records.ImportedRow, records.RanksRow)
-_DOCUMENTS = {"results": records.Document, "simulation": Simulation}
+_DOCUMENTS = {"results": records.Document, "simulation": Simulation, "comparison": ResultsComparison}
 
 
 def make_schema(name: str = "results") -> dict[str, Any]:
-    """Returns one, ``results`` or ``simulation``."""
+    """Returns one: ``results``, ``simulation`` or ``comparison``."""
     document = _DOCUMENTS[name]
     rows = _ROWS if document is records.Document else ()
     _, parts = msgspec.json.schema_components(

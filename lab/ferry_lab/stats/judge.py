@@ -89,6 +89,25 @@ def median_bounds(values: Sequence[float], confidence: float = CONFIDENCE) -> Bo
     return Bounds(float(np.median(sample)), float(low), float(high))
 
 
+def ratio_of_medians(measured: Sequence[float], baseline: Sequence[float]) -> Bounds:
+    """Returns the median of one series over that of another, with bootstrap bounds.
+
+    For series that were not measured in pairs: each is resampled for itself. They may have different
+    lengths. Raises ValueError for empty ones and for values that are not positive.
+    """
+    above, below = np.asarray(measured, float), np.asarray(baseline, float)
+    if above.size == 0 or below.size == 0 or not (np.all(above > 0) and np.all(below > 0)):
+        raise ValueError("a ratio needs values above zero")
+    generator = np.random.default_rng(_SEED)
+    medians = [
+        np.median(series[generator.integers(0, series.size, size=(RESAMPLES, series.size))], axis=1)
+        for series in (above, below)
+    ]
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(medians[0] / medians[1], [tail, 1 - tail])
+    return Bounds(float(np.median(above) / np.median(below)), float(low), float(high))
+
+
 def spread(aa: Bounds) -> float:
     """Returns the noise of an A/A run: the width of its bounds, extended to include 1."""
     return max(aa.high, 1.0) - min(aa.low, 1.0)

@@ -68,6 +68,10 @@ CASES = [
     (["bench", "-r", "-F", "-b", "1m", "FILE"], 1, ".00000000 does not exist"),
     (["bench", "-r", "-b", "1m", "-s", "3", "FILE"], 1, "-b 1 MiB -s 3 needs 3 MiB"),
     (["bench", "-r", "-R", "-b", "1m", "/proc/kallsyms"], 1, "has 0 bytes"),
+    (["compare", "FILE"], 2, "'B'"),
+    (["compare", "FILE", "missing"], 1, "is no JSON"),
+    (["compare", "missing", "FILE"], 1, "missing does not exist; name what ferry bench --json"),
+    (["compare", "--format", "html", "a", "b"], 2, "'html' is not one of"),
     (["import"], 2, "FILE"),
     (["import", "missing"], 1, "missing does not exist"),
     (["import", "DIR"], 1, "Is a directory"),
@@ -257,6 +261,7 @@ def test_a_disk_that_is_too_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         ["cp", "x", "URI"],
         ["layout", "get", "URI"],
         ["import", "URI"],
+        ["compare", "URI", "x"],
         ["tune", "--dir", "URI"],
     ],
 )

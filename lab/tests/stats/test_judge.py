@@ -44,6 +44,25 @@ def test_bounds_cover_the_true_median_about_95_times_in_100() -> None:
     assert 175 <= hits <= 200
 
 
+def test_a_ratio_of_series_apart_needs_no_pairs() -> None:
+    assert judge.ratio_of_medians([2.0] * 9, [4.0] * 6) == judge.Bounds(0.5, 0.5, 0.5)
+    a, b = around(1, 0.1, 60), around(2, 0.1, 40)
+    ratio, inverse = judge.ratio_of_medians(b, a), judge.ratio_of_medians(a, b)
+    assert 1.8 < ratio.low < ratio.median < ratio.high < 2.2
+    assert inverse.median == pytest.approx(1 / ratio.median)
+    for wrong in ([], [1.0, 0.0]):
+        with pytest.raises(ValueError, match="above zero"):
+            judge.ratio_of_medians(wrong, [1.0])
+
+
+def test_bounds_of_equal_series_apart_hold_1_about_95_times_in_100() -> None:
+    hits = 0
+    for seed in range(200):
+        bounds = judge.ratio_of_medians(around(1, 0.2, 30, seed), around(1, 0.2, 30, 1000 + seed))
+        hits += bounds.low <= 1 <= bounds.high
+    assert hits >= 180
+
+
 def test_the_spread_of_an_aa_run_includes_1() -> None:
     assert judge.spread(judge.Bounds(1.0, 0.98, 1.03)) == pytest.approx(0.05)
     assert judge.spread(judge.Bounds(1.1, 1.09, 1.12)) == pytest.approx(0.12)

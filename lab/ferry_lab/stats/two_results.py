@@ -1,0 +1,140 @@
+"""Sets two documents of results side by side: ratios of their rows, and what else is not the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ferry.errors import FerryError
+from ferry_lab.results import latencies
+from ferry_lab.results.comparison import SCHEMA, ComparedFile, ComparedRow, Difference, ResultsComparison
+from ferry_lab.results.records import Document, Row
+from ferry_lab.results.results import TIMES, bandwidth_mib_per_s
+from ferry_lab.stats import judge
+from ferry_lab.stats.limits import FINDING_PAIRS_MIN
+
+LATENCY = "latency_{}_ns"
+
+
+def compare(paths: tuple[str, str], documents: tuple[Document, Document]) -> ResultsComparison:
+    """Returns the comparison. Raises FerryError where no row is in both."""
+    of_a, of_b = (_rows(path, document) for path, document in zip(paths, documents, strict=True))
+    common = [name for name in of_a if name in of_b]
+    if not common:
+        raise FerryError(
+            f"{paths[0]} ({', '.join(of_a)}) and {paths[1]} ({', '.join(of_b)}) have no row in common; "
+            "measure both with the same of -w and -r, or with the same study"
+        )
+    return ResultsComparison(
+        schema=SCHEMA,
+        a=_file(paths[0], documents[0]),
+        b=_file(paths[1], documents[1]),
+        rows=[row for name in common for row in _compare_rows(of_a[name], of_b[name])],
+        only_in_a=[name for name in of_a if name not in of_b],
+        only_in_b=[name for name in of_b if name not in of_a],
+        differences=_differences(documents, [(of_a[name], of_b[name]) for name in common]),
+    )
+
+
+def _rows(path: str, document: Document) -> dict[str, Row]:
+    rows = {row.id: row for row in document.rows}
+    if len(rows) < len(document.rows):
+        raise FerryError(f"{path} has several rows of one id; name what ferry bench or ferry study wrote")
+    return rows
+
+
+def _file(path: str, document: Document) -> ComparedFile:
+    return ComparedFile(path, document.ferry_version, document.command, document.started)
+
+
+# ---- ratios --------------------------------------------------------------------------------------
+
+
+def _compare_rows(a: Row, b: Row) -> list[ComparedRow]:
+    rates = ["bandwidth_mib_per_s"]
+    if all("fsync" in getattr(row, "sync", "none") for row in (a, b)):
+        rates.append("bandwidth_with_sync_mib_per_s")
+    rates.append("bandwidth_open_to_close_mib_per_s")
+    found = [_compare_series(a.id, rate, _rates(a, rate), _rates(b, rate)) for rate in rates]
+    if a.transfer_bytes != b.transfer_bytes:
+        found.append(_compare_series(a.id, "operations_per_s", _calls_per_s(a), _calls_per_s(b)))
+    timed = [[getattr(sample, "latency_ns", None) for sample in row.repeats] for row in (a, b)]
+    if all(timed[0] + timed[1]):
+        for name in latencies.shown(timed[0] + timed[1]):
+            series = ([float(max(getattr(one, name), 1)) for one in side] for side in timed)
+            found.append(_compare_series(a.id, LATENCY.format(name), *series))
+    return found
+
+
+def _rates(row: Row, metric: str) -> list[float]:
+    return [bandwidth_mib_per_s(sample.bytes, TIMES[metric](sample)) for sample in row.repeats]
+
+
+def _calls_per_s(row: Row) -> list[float]:
+    return [sample.operations / (max(sample.io_ns, 1) * 1e-9) for sample in row.repeats]
+
+
+def _compare_series(row: str, metric: str, a: Sequence[float], b: Sequence[float]) -> ComparedRow:
+    ratio = judge.ratio_of_medians(b, a)
+    faster = judge.ratio_of_medians(a, b) if metric.endswith("_ns") else ratio
+    noise = max(judge.spread(judge.median_bounds(judge.neighbour_ratios(series))) for series in (a, b))
+    return ComparedRow(
+        row=row,
+        metric=metric,
+        a_median=judge.median_bounds(a).median,
+        b_median=judge.median_bounds(b).median,
+        a_repeats=len(a),
+        b_repeats=len(b),
+        ratio_median=ratio.median,
+        ratio_low_95=ratio.low,
+        ratio_high_95=ratio.high,
+        noise=noise,
+        finding=judge.finding(faster, noise, min(len(a), len(b))),
+    )
+
+
+def is_too_short(row: ComparedRow) -> bool:
+    """Whether it has too few repeats for any finding."""
+    return min(row.a_repeats, row.b_repeats) < FINDING_PAIRS_MIN
+
+
+# ---- what else differs ---------------------------------------------------------------------------
+
+_CHANGING = ("free_bytes",)  # from minute to minute
+
+
+def _differences(documents: Sequence[Document], rows: Sequence[tuple[Row, Row]]) -> list[Difference]:
+    sides = [dict(_facts(document, [pair[i] for pair in rows])) for i, document in enumerate(documents)]
+    names = dict.fromkeys([*sides[0], *sides[1]])
+    return [
+        Difference(name, sides[0].get(name), sides[1].get(name))
+        for name in names
+        if sides[0].get(name) != sides[1].get(name)
+    ]
+
+
+def _facts(document: Document, rows: Sequence[Row]) -> Iterator[tuple[str, Any]]:
+    environment = msgspec.to_builtins(document.environment)
+    for name in ("file_systems", "storages", "runtimes"):  # each once: the phases of a run have the same
+        parts = environment.get(name, [])
+        environment[name] = [part for i, part in enumerate(parts) if part not in parts[:i]]
+    yield from _flat(environment, "")
+    yield from _flat(document.settings, "settings")
+    for row in rows:
+        for name in ("path", "cache_state", "device_cache_state"):
+            yield f"{row.id}.{name}", getattr(row, name)
+
+
+def _flat(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Gives each value within with its place, like ``file_systems[0].type``."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in _CHANGING:
+                yield from _flat(inner, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and any(isinstance(inner, dict) for inner in value):
+        for i, inner in enumerate(value):
+            yield from _flat(inner, f"{name}[{i}]")
+    else:
+        yield name, value
