@@ -31,8 +31,8 @@ class MeasuredDevice {
   // what a plain pread (of a URI: another client) gives for the same bytes. Throws likewise.
   virtual void verify_reads(const Cell& cell, const std::atomic<bool>& stopped) = 0;
 
-  // What a repeat has written, however much of it the deadline left; files that are read afterwards
-  // are whole then. Throws likewise.
+  // What a repeat has written, however much of it the deadline or the draw of places left; files
+  // that are read afterwards are whole then. Throws likewise.
   virtual void verify_write(const CellRun& run, const Sample& sample,
                             const std::atomic<bool>& stopped);
 

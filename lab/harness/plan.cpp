@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -34,6 +35,7 @@ constexpr unsigned ferry_queue_depth_max = device::cells_per_group_max - 1;
 constexpr unsigned queue_depth_max = 1024;
 constexpr std::uint64_t files_max = std::uint64_t{1} << 16;  // of a cell with program files
 constexpr std::uint64_t buffer_offset_bytes_max = 4095;
+constexpr double zipf_exponent_max = 10;
 constexpr unsigned segments_max = 1U << 20;
 constexpr std::uint64_t deadline_ms_max = std::uint64_t{1000} * 3600 * 24 * 365;
 constexpr std::uint64_t calls_max = std::uint64_t{1} << 28;
@@ -82,7 +84,7 @@ void check_program(const Cell& cell, const Fields& fields) {
   if (cell.program == Program::stream) return;
   if (cell.program == Program::files) check_files(cell, fields);
   const auto refuse = [&](const char* key) { fields.fail(key, "needs program stream"); };
-  if (cell.random) refuse("pattern");
+  if (cell.offsets != Offsets::sequential) refuse("pattern");
   if (cell.segments > 1) refuse("segments");
   if (cell.deadline_ms != 0) refuse("deadline_ms");
   if (cell.check) refuse("check");
@@ -187,9 +189,44 @@ device::cache::Switches read_switches(const json& list, const Fields& fields) {
   return switches;
 }
 
+// The number that the text is, nothing else behind it; 0 where it is none.
+template <class Number>
+Number number_of(const std::string& text) {
+  std::istringstream stream(text);
+  Number number{};
+  return stream >> number && stream.eof() ? number : Number{};
+}
+
+// "sequential", "random", "zipf:1.1" or "hotspot:20/80".
+void read_offsets(Fields& fields, Cell& cell) {
+  const std::string text = fields.has("pattern") ? fields.text("pattern") : "sequential";
+  if (text == "sequential") return;
+  if (text == "random") {
+    cell.offsets = Offsets::random;
+    return;
+  }
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::string name = text.substr(0, colon);
+  const std::string value = text.substr(std::min(colon + 1, text.size()));
+  if (name == "zipf") {
+    cell.offsets = Offsets::zipf;
+    cell.zipf_exponent = number_of<double>(value);
+    if (cell.zipf_exponent > 0 && cell.zipf_exponent <= zipf_exponent_max) return;
+  }
+  if (name == "hotspot") {
+    const std::size_t slash = std::min(value.find('/'), value.size());
+    cell.offsets = Offsets::hotspot;
+    cell.hot_file_percent = number_of<unsigned>(value.substr(0, slash));
+    cell.hot_call_percent = number_of<unsigned>(value.substr(std::min(slash + 1, value.size())));
+    if (cell.hot_file_percent - 1 < 99 && cell.hot_call_percent - 1 < 100) return;
+  }
+  fields.fail("pattern", "'" + text +
+                             "' is none of sequential, random, zipf:EXPONENT (above 0, at most 10) "
+                             "and hotspot:FILE/CALLS (percent)");
+}
+
 void read_of_threads(const json& object, Fields& fields, Cell& cell) {
-  constexpr std::array<const char*, 2> patterns = {"sequential", "random"};
-  cell.random = fields.choice("pattern", patterns, 0) == 1;
+  read_offsets(fields, cell);
   cell.program = static_cast<Program>(fields.choice("program", program_names, 0));
   cell.placement = static_cast<device::Placement>(fields.choice("placement", placement_names, 0));
   fields.number("transfer_bytes", cell.transfer_bytes, 1, bytes_max / threads_max);

@@ -41,6 +41,15 @@ enum class CollectiveMethod : std::uint8_t { automatic, independent, serial, agg
 // the next, or one drawn anew for each repeat.
 enum class Reorder : std::uint8_t { none, neighbour, random };
 
+// Where the calls of a thread go within its part. The first two go to each place once. The others
+// draw a place for each call: some get many, others none.
+enum class Offsets : std::uint8_t {
+  sequential,
+  random,   // in random order
+  zipf,     // the k-th most popular place with a weight of 1 / k^exponent; places at random
+  hotspot,  // the first places of the part get more calls than the rest
+};
+
 // What follows the last transfer, each step timed apart.
 enum class Sync : std::uint8_t { none, flush, fsync, flush_and_fsync };
 
@@ -52,7 +61,10 @@ struct Cell {
   device::Placement placement = device::Placement::host;  // of interface ferry
   Program program = Program::stream;
   MeasuredOperation operation = MeasuredOperation::read;
-  bool random = false;
+  Offsets offsets = Offsets::sequential;
+  double zipf_exponent = 0;
+  unsigned hot_file_percent = 0;  // of hotspot: so much of the part ...
+  unsigned hot_call_percent = 0;  // ... gets so many of the calls
   std::string path;
   std::uint64_t transfer_bytes = 0;
   std::uint64_t total_bytes = 0;   // moved, by all threads or ranks
@@ -102,6 +114,7 @@ struct Cell {
     return interface == Interface::ferry && placement != device::Placement::host;
   }
   bool computes() const { return program == Program::iterative || program == Program::once; }
+  bool draws() const { return offsets == Offsets::zipf || offsets == Offsets::hotspot; }
   bool flushes() const { return sync == Sync::flush || sync == Sync::flush_and_fsync; }
   bool is_striped() const { return stripe_bytes != 0 || stripe_count != 0; }
   bool syncs() const { return sync == Sync::fsync || sync == Sync::flush_and_fsync; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -244,6 +245,24 @@ void each_file(const ProgramInput& input, ProgramOutput& output) {
   }
 }
 
+// How often places are drawn, beside each other.
+std::vector<double> make_weights(const Cell& cell) {
+  std::vector<double> weights(cell.calls_per_thread());
+  const auto count = static_cast<double>(weights.size());
+  const double hot = std::max(1.0, std::floor(count * cell.hot_file_percent / 100));
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto rank = static_cast<double>(i + 1);
+    if (cell.offsets == Offsets::zipf) {
+      weights[i] = std::pow(rank, -cell.zipf_exponent);
+    } else if (rank <= hot) {
+      weights[i] = cell.hot_call_percent / hot;
+    } else {
+      weights[i] = (100 - cell.hot_call_percent) / (count - hot);
+    }
+  }
+  return weights;
+}
+
 }  // namespace
 
 void report_wrong_byte(const std::string& path, std::uint64_t offset, Interface interface) {
@@ -271,11 +290,24 @@ unsigned latency_stride(const Cell& cell) {
 std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread) {
   std::vector<std::uint32_t> order(cell.calls_per_thread());
   std::iota(order.begin(), order.end(), 0U);
-  if (cell.random) {
-    std::mt19937_64 generator(cell.seed + thread);
+  std::mt19937_64 generator(cell.seed + thread);
+  if (cell.offsets == Offsets::random || cell.offsets == Offsets::zipf)
     std::shuffle(order.begin(), order.end(), generator);
-  }
-  return order;
+  if (!cell.draws()) return order;
+  const std::vector<double> weights = make_weights(cell);
+  std::discrete_distribution<std::size_t> draw(weights.begin(), weights.end());
+  std::vector<std::uint32_t> drawn(order.size());
+  for (std::uint32_t& place : drawn)
+    place = order[draw(generator)];
+  return drawn;
+}
+
+std::vector<bool> places_of(const Cell& cell, unsigned thread, std::uint64_t calls) {
+  const std::vector<std::uint32_t> order = make_order(cell, thread);
+  std::vector<bool> places(order.size());
+  for (std::uint64_t call = 0; call < calls; ++call)
+    places[order[call]] = true;
+  return places;
 }
 
 void prepare_buffer(const ProgramInput& input) {

@@ -18,8 +18,11 @@ namespace ferry::bench {
 // costs, and is done where the cell asks for it alone.
 unsigned latency_stride(const Cell& cell);
 
-// Order in which one thread's calls go over its part: each of 0 to count - 1 once.
+// Order in which one thread's calls go over its part: each of the places 0 to count - 1 once, or
+// as they are drawn.
 std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread);
+// The places to which the first so many of them go, each once.
+std::vector<bool> places_of(const Cell& cell, unsigned thread, std::uint64_t calls);
 
 // The contents are not what they should be; says where.
 struct ContentsError : std::runtime_error {

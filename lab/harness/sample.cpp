@@ -26,6 +26,16 @@ std::uint64_t length_of(const Threads& threads, Span ThreadResult::*span) {
   return end_of(threads, span) - begin_of(threads, span);
 }
 
+// That were read or written.
+std::uint64_t count_places(const Cell& cell, const Threads& threads) {
+  std::uint64_t count = 0;
+  for (unsigned i = 0; i < threads.size(); ++i) {
+    const std::vector<bool> places = places_of(cell, i, threads[i].output.operations);
+    count += static_cast<std::uint64_t>(std::count(places.begin(), places.end(), true));
+  }
+  return count;
+}
+
 }  // namespace
 
 Counting::Counting(std::function<RuntimeStatistics()> read, const Cell& cell,
@@ -83,8 +93,10 @@ Sample Counting::make_sample(const Threads& threads, const std::vector<unsigned>
   counting_ += sample.callers;
   sample.others = others(process_, counting_);
   sample.bytes = sample.operations * cell_.call_bytes();
+  sample.distinct_bytes =
+      cell_.draws() ? count_places(cell_, threads) * cell_.call_bytes() : sample.bytes;
   if ((cell_.operation == MeasuredOperation::read || cell_.warm) && cell_.is_cached()) {
-    sample.device_cache = device_cache_state(cell_, sample.bytes, filling_, statistics_);
+    sample.device_cache = device_cache_state(cell_, sample.distinct_bytes, filling_, statistics_);
   }
   return sample;
 }

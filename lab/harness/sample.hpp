@@ -34,6 +34,7 @@ struct Sample {
   std::uint64_t last_done_ns = 0;
   std::uint64_t operations = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t distinct_bytes = 0;  // of places that several calls went to once
   std::vector<std::uint64_t> calls_of_part;
   bool deadline_reached = false;  // before everything was moved
   std::uint32_t sum = 0;          // of all words read; iterative and once only

@@ -70,7 +70,8 @@ std::string block_device_of(const Cell& cell) {
 // on this machine had it. Nothing where the device's own cache was to answer.
 std::optional<CacheState> state_of_remote_read(const Cell& cell, const Sample& sample) {
   if (cell.warm) return std::nullopt;
-  const CacheState state = state_by_network(sample.bytes, sample.storage.network_read_bytes);
+  const CacheState state =
+      state_by_network(sample.distinct_bytes, sample.storage.network_read_bytes);
   return cell.cold && state != CacheState::cold ? CacheState::unverified : state;
 }
 
@@ -191,7 +192,7 @@ void Session::read_once(std::size_t index, unsigned round) {
   if (remote) {
     state = state_of_remote_read(cell, sample);
   } else if (cell.cold || !cell.direct) {
-    state = confirm(*state, sample.bytes, sample.storage.process_read_bytes);
+    state = confirm(*state, sample.distinct_bytes, sample.storage.process_read_bytes);
   }
   report(cell, round, sample, state, std::nullopt);
 }

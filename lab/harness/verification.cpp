@@ -186,9 +186,10 @@ void verify_written(const Cell& cell, std::uint64_t pattern_seed,
   for (unsigned i = 0; i < cell.threads; ++i) {
     const ThreadPart part = part_of(cell, i);
     const StoredFile file(file_path(cell, part.file));
-    const std::vector<std::uint32_t> order = make_order(cell, i);
-    for (std::uint64_t call = 0; call < calls_of_part[i]; ++call) {
-      const std::uint64_t offset = part.offset_of(order[call]);
+    const std::vector<bool> written = places_of(cell, i, calls_of_part[i]);
+    for (std::uint64_t place = 0; place < written.size(); ++place) {
+      if (!written[place]) continue;
+      const std::uint64_t offset = part.offset_of(place);
       file.read(found.data(), bytes, offset);
       fill_pattern(expected.data(), bytes, offset, file_seed(pattern_seed, part.file));
       compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, offset);
@@ -230,9 +231,10 @@ void complete_written(const Cell& cell, std::uint64_t pattern_seed,
   for (unsigned i = 0; i < cell.threads; ++i) {
     const ThreadPart part = part_of(cell, i);
     const StoredFile file(file_path(cell, part.file), O_WRONLY);
-    const std::vector<std::uint32_t> order = make_order(cell, i);
-    for (std::uint64_t call = calls_of_part[i]; call < order.size(); ++call) {
-      const std::uint64_t offset = part.offset_of(order[call]);
+    const std::vector<bool> written = places_of(cell, i, calls_of_part[i]);
+    for (std::uint64_t place = 0; place < written.size(); ++place) {
+      if (written[place]) continue;
+      const std::uint64_t offset = part.offset_of(place);
       fill_pattern(data.data(), bytes, offset, file_seed(pattern_seed, part.file));
       file.write(data.data(), bytes, offset);
     }

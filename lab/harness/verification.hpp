@@ -47,7 +47,7 @@ std::uint32_t sum_files(const Cell& cell);
 void verify_buffer(const ProgramInput& input, std::uint64_t calls);
 
 // Reads back, in that way, what a write cell has written: everything, [begin, end) of one file, or
-// so many calls of each part where a deadline came first. Throws ContentsError, ferry::Error.
+// the places of so many calls of each part. Throws ContentsError, ferry::Error.
 void verify_written(const Cell& cell, std::uint64_t pattern_seed);
 void verify_written(const Cell& cell, std::uint64_t pattern_seed, unsigned file,
                     std::uint64_t begin, std::uint64_t end);
@@ -61,7 +61,7 @@ void make_striped(const Cell& cell, const std::string& path);
 // durable as what is measured, so that this does not pay for it. Throws ferry::Error.
 void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned file);
 
-// Writes what the deadline kept a write cell from writing. Throws ferry::Error.
+// Writes the places that those calls have not written. Throws ferry::Error.
 void complete_written(const Cell& cell, std::uint64_t pattern_seed,
                       const std::vector<std::uint64_t>& calls_of_part);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ _CACHE_FLAGS = {
     "service_threads": "--service-threads",
     "warm": "--warm",
 }
+_ZIPF_EXPONENT_MAX = 10
 _SECTOR_BYTES = 512  # the smallest unit of direct I/O that any disk has
 
 # IOR's interfaces that `-a` lacks, and what to use instead.
@@ -94,6 +96,26 @@ class InterfaceType(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
+class DistributionType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 only
+    """How offsets are drawn, as plans name it: ``zipf:1.1``, ``hotspot:20/80``."""
+
+    name = "distribution"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        zipf = re.fullmatch(r"zipf:([0-9]+(?:\.[0-9]+)?)", value)
+        if zipf and 0 < float(zipf[1]) <= _ZIPF_EXPONENT_MAX:
+            return str(value)
+        hotspot = re.fullmatch(r"hotspot:([0-9]+)/([0-9]+)", value)
+        if hotspot and 1 <= int(hotspot[1]) <= 99 and 1 <= int(hotspot[2]) <= 100:
+            return str(value)
+        self.fail(
+            f"'{value}' is neither zipf:EXPONENT (above 0, at most {_ZIPF_EXPONENT_MAX}) nor hotspot:FILE/CALLS "
+            "(percent of the file, percent of the calls), like zipf:1.1 and hotspot:20/80",
+            param,
+            ctx,
+        )
+
+
 class BenchCommand(click.Command):
     """A command that answers IOR's options it lacks with their replacements."""
 
@@ -139,6 +161,13 @@ _option = functools.partial(click.option, show_default=True)
     "-Z", "--reorder-random", is_flag=True, help="Each thread reads a random thread's data, drawn anew for each repeat."
 )
 @_option("-z", "--random", is_flag=True, help="Offsets in random order instead of sequential.")
+@_option(
+    "--distribution",
+    type=DistributionType(),
+    metavar="NAME",
+    help="Draw the offset of each call: zipf:1.1 (exponent), or hotspot:20/80 (20 % of the file "
+    "get 80 % of the calls).",
+)
 @_option("-e", "--fsync", "sync", is_flag=True, help="fsync after writing, timed separately.")
 @_option("-g", "--barriers", is_flag=True, help="Threads wait for each other between open, transfers and close.")
 @_option(
@@ -231,7 +260,7 @@ def _read_options(given: dict[str, Any], path: Any) -> BenchOptions:
 
     options = BenchOptions(
         path=path,
-        pattern="random" if given.pop("random") else "sequential",
+        pattern=_pattern(given.pop("random"), given.pop("distribution")),
         reorder=reorder,
         runtime=RuntimeSettings(device_threads=given["threads"], **runtime),
         json=given.pop("json_path"),
@@ -253,6 +282,12 @@ def _reorder(threads: int, neighbour: bool, at_random: bool) -> str:
     if threads == 1:
         raise click.UsageError(f"{'-C' if neighbour else '-Z'} needs --threads 2 or more")
     return "neighbour" if neighbour else "random"
+
+
+def _pattern(at_random: bool, distribution: str | None) -> str:
+    if at_random and distribution:
+        raise click.UsageError("-z and --distribution exclude each other")
+    return distribution or ("random" if at_random else "sequential")
 
 
 def _check_sizes(options: BenchOptions) -> None:

@@ -467,7 +467,13 @@ class MeasuredRow(Record, Row):
         about("files: each transfer in a file of its own, opened and closed within it"),
     ]
     operation: Operation
-    pattern: Literal["sequential", "random"]
+    pattern: Annotated[
+        str,
+        Meta(
+            pattern=r"^(sequential|random|zipf:[0-9.]+|hotspot:[0-9]+/[0-9]+)$",
+            description="zipf:EXPONENT and hotspot:FILE/CALLS (percent): a place is drawn for each call",
+        ),
+    ]
     path: str
     transfer_bytes: Positive
     total_bytes: Positive

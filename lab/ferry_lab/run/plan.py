@@ -59,7 +59,7 @@ class Cell:
     total_bytes: int
     placement: str | None = None  # interface ferry: where calls run
     program: str = "stream"  # stream, iterative, once, files (a file for each transfer)
-    pattern: str = "sequential"  # sequential, random
+    pattern: str = "sequential"  # sequential, random, zipf:EXPONENT, hotspot:FILE/CALLS (percent)
     threads: int = 1
     queue_depth: int = 1
     segments: int = 1

@@ -177,7 +177,7 @@ class RankRepeat {
     team_.sum({&usage.user_cpu_ns, &usage.system_cpu_ns, &usage.voluntary_switches,
                &usage.involuntary_switches, or_zero(storage.read_calls),
                or_zero(storage.write_calls), or_zero(storage.process_read_bytes)});
-    sample_.bytes = cell_.total_bytes;
+    sample_.bytes = sample_.distinct_bytes = cell_.total_bytes;
     sample_.operations = cell_.total_bytes / cell_.transfer_bytes;
   }
 

@@ -67,6 +67,65 @@ def test_with_and_without_barriers(tmp_path: Path, barriers: bool, own: bool) ->
     assert list(tmp_path.iterdir()) == []
 
 
+# ---- places that are drawn -----------------------------------------------------------------------
+
+DRAWN = ["zipf:1.1", "hotspot:20/80"]
+
+
+@pytest.mark.parametrize("pattern", DRAWN)
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(
+    "way",
+    [
+        *({"interface": interface} for interface in INTERFACES),
+        {"interface": "uring", "queue_depth": 8, "direct": True},
+        {"queue_depth": 8},
+        {"placement": "compute"},
+    ],
+    ids=str,
+)
+def test_drawn_places_are_verified_and_what_is_kept_is_whole(
+    tmp_path: Path, way: dict[str, Any], own: bool, pattern: str
+) -> None:
+    way = {**way, "threads": 2, "segments": 3, "file_per_thread": own, "pattern": pattern, "total_bytes": 24 * 64 * KIB}
+    new = tmp_path / "new"
+    (written,) = measure([cell(new, operation="write", keep=True, check=True, **way)])
+    assert sum(p.stat().st_size for p in tmp_path.iterdir()) == 24 * 64 * KIB
+    seed = written["pattern_seed"]
+    # Sequentially, each place once: those that were never drawn, too.
+    measure([cell(new, expect_pattern_seed=seed, check=True, **{**way, "pattern": "sequential"})])
+    (read,) = measure([cell(new, expect_pattern_seed=seed, check=True, **way)])
+    assert (read["operations"], read["bytes"]) == (written["operations"], 24 * 64 * KIB)
+
+
+@pytest.mark.parametrize("pattern", DRAWN)
+def test_a_byte_is_caught_wherever_it_is_corrupted(data: Path, pattern: str) -> None:
+    """Drawn or not: the first pass goes to each place."""
+    content = data.read_bytes()
+    for at in range(5, 65536, 4096):
+        corrupt(data, at)
+        status, lines = run_bench({"cells": [cell(data, pattern=pattern, expect_pattern_seed=5)]})
+        assert (status, f"wrong at byte {at}," in lines[-1]["message"]) == (1, True)
+        data.write_bytes(content)
+
+
+def test_cold_reads_of_drawn_places_are_proven(data: Path) -> None:
+    """The storage gives less than the calls read, and no less than the places have."""
+    for sample in measure(
+        [cell(data, pattern="hotspot:20/80", total_bytes=2 << 20, cold=True, direct=True)], repeats=2
+    ):
+        if sample["storage"]["process_read_bytes"] is not None:
+            assert sample["cache_state"] in ("cold", "unverified")
+    device = cell(data, pattern="hotspot:20/80", total_bytes=2 << 20, placement="compute")
+    assert {sample["device_cache_state"] for sample in measure([device], repeats=3)} == {"cold"}
+
+
+def test_a_distribution_is_in_the_results(command: Command) -> None:
+    document, _ = measured(command, "bench", "--distribution", "zipf:1.1", "-b", "64k", "-t", "4k", "-i", "1", "file")
+    assert document["settings"]["pattern"] == "zipf:1.1"
+    assert {row["pattern"] for row in document["rows"]} == {"zipf:1.1"}
+
+
 # ---- deadlines -----------------------------------------------------------------------------------
 
 

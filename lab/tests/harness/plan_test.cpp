@@ -76,6 +76,27 @@ TEST(RanksPlan, KeepsInterfacesAndFieldsToTheirDevice) {
   }
 }
 
+Cell with_pattern(const std::string& pattern) {
+  return read_plan(R"({"schema": "ferry.plan/3", "cells": [{"id": "a", "interface": "posix",
+    "operation": "read", "path": "/f", "transfer_bytes": 1, "total_bytes": 2, "pattern": ")" +
+                   pattern + R"("}]})")
+      .cells[0];
+}
+
+TEST(Plan, ReadsHowOffsetsAreDrawn) {
+  EXPECT_EQ(with_pattern("sequential").offsets, Offsets::sequential);
+  EXPECT_EQ(with_pattern("random").offsets, Offsets::random);
+  EXPECT_DOUBLE_EQ(with_pattern("zipf:0.25").zipf_exponent, 0.25);
+  const Cell hotspot = with_pattern("hotspot:20/100");
+  EXPECT_EQ(hotspot.offsets, Offsets::hotspot);
+  EXPECT_EQ(hotspot.hot_file_percent, 20U);
+  EXPECT_EQ(hotspot.hot_call_percent, 100U);
+  for (const char* wrong :
+       {"", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:11", "zipf:1.1x", "hotspot", "hotspot:20",
+        "hotspot:20/", "hotspot:0/80", "hotspot:100/80", "hotspot:20/101", "hotspot:20/80%", "x"})
+    EXPECT_THROW(with_pattern(wrong), PlanError) << wrong;
+}
+
 TEST(RanksPlan, RefusesTwoCellsOfOneName) {
   EXPECT_THROW(read("{" + cell + "}, {" + cell + "}"), PlanError);
 }

@@ -74,6 +74,8 @@ def test_every_placement_writes_and_reads(command: Command, scratch: Path, place
         ["-F", "--threads", "3"],
         ["-z", "-s", "2", "--threads", "2"],
         ["-z", "--queue-depth", "5"],
+        ["--distribution", "zipf:1.1", "--queue-depth", "5"],
+        ["--distribution", "hotspot:20/80", "--threads", "2", "--placement", "compute"],
         ["-t", "5000", "-b", "50000", "--queue-depth", "3", "--threads", "2", "-C"],
         ["-g", "--threads", "2"],
         ["--latency", "--threads", "2", "-t", "1k"],
