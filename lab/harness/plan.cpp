@@ -80,6 +80,14 @@ void check_files(const Cell& cell, const Fields& fields) {
   if (cell.rewrite) refuse("rewrite");
 }
 
+void check_pace(const Cell& cell, const Fields& fields) {
+  fields.refuse_if(cell.time_ms != 0 && cell.deadline_ms != 0, "time_ms",
+                   "and deadline_ms exclude each other");
+  fields.refuse_if(cell.ramp_ms != 0 && cell.time_ms == 0, "ramp_ms", "needs time_ms");
+  fields.refuse_if(cell.rate_bytes_per_s != 0 && cell.queue_depth > 1, "rate_bytes_per_s",
+                   "needs queue_depth 1");
+}
+
 void check_program(const Cell& cell, const Fields& fields) {
   if (cell.program == Program::stream) return;
   if (cell.program == Program::files) check_files(cell, fields);
@@ -87,6 +95,8 @@ void check_program(const Cell& cell, const Fields& fields) {
   if (cell.offsets != Offsets::sequential) refuse("pattern");
   if (cell.segments > 1) refuse("segments");
   if (cell.deadline_ms != 0) refuse("deadline_ms");
+  if (cell.time_ms != 0) refuse("time_ms");
+  if (cell.rate_bytes_per_s != 0) refuse("rate_bytes_per_s");
   if (cell.check) refuse("check");
   fields.refuse_if(cell.computes() && cell.transfer_bytes % sizeof(std::uint32_t) != 0,
                    "transfer_bytes", "must be a multiple of 4 for this program");
@@ -138,6 +148,7 @@ void check(const Cell& cell, const Fields& fields, Device device) {
   check_uri(cell, fields);
   check_sizes(cell, fields);
   check_program(cell, fields);
+  check_pace(cell, fields);
   fields.refuse_if(cell.direct && cell.interface == Interface::mmap, "direct",
                    "a mapping cannot bypass the page cache");
   fields.refuse_if(cell.warm && (!cell.is_cached() || cell.cold), "warm",
@@ -238,6 +249,9 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   cell.reorder = static_cast<Reorder>(fields.choice("reorder", reorder_names, 0));
   fields.flag("barriers", cell.barriers);
   fields.number("deadline_ms", cell.deadline_ms, 0, deadline_ms_max);
+  fields.number("time_ms", cell.time_ms, 0, deadline_ms_max);
+  fields.number("ramp_ms", cell.ramp_ms, 0, deadline_ms_max);
+  fields.number("rate_bytes_per_s", cell.rate_bytes_per_s, 0, bytes_max);
   fields.flag("check", cell.check);
   fields.flag("latency", cell.latency);
   fields.number("variant", cell.variant, 0, variants_max - 1);
@@ -409,6 +423,8 @@ void check_on_gpu(const Plan& plan) {
     if (cell.program != Program::stream) refuse(cell, "program must be stream");
     if (cell.placement == device::Placement::service) refuse(cell, "placement cannot be service");
     if (cell.cache_switches) refuse(cell, "cache_switches cannot be chosen");
+    if (cell.time_ms != 0) refuse(cell, "time_ms cannot be chosen");
+    if (cell.rate_bytes_per_s != 0) refuse(cell, "rate_bytes_per_s cannot be chosen");
   }
 }
 

@@ -76,7 +76,10 @@ struct Cell {
   Reorder reorder = Reorder::none;  // of reads
   bool barriers = true;             // threads begin opening, moving, syncing and closing together
   std::uint64_t deadline_ms = 0;    // transfers start no later than this after the first; 0: none
-  std::optional<unsigned> variant;  // of the plan's runtimes; absent: the plan's own
+  std::uint64_t time_ms = 0;        // transfers go on for so long, over and over; 0: once
+  std::uint64_t ramp_ms = 0;        // of a timed run: not counted, before that
+  std::uint64_t rate_bytes_per_s = 0;  // of each thread, at most; 0: as fast as it goes
+  std::optional<unsigned> variant;     // of the plan's runtimes; absent: the plan's own
   bool direct = false;
   Sync sync = Sync::none;
   bool cold = false;                      // drop the file's pages from the host's cache first
@@ -115,6 +118,8 @@ struct Cell {
   }
   bool computes() const { return program == Program::iterative || program == Program::once; }
   bool draws() const { return offsets == Offsets::zipf || offsets == Offsets::hotspot; }
+  // Whether calls may leave some places alone without a deadline.
+  bool may_leave_places() const { return draws() || time_ms != 0; }
   bool flushes() const { return sync == Sync::flush || sync == Sync::flush_and_fsync; }
   bool is_striped() const { return stripe_bytes != 0 || stripe_count != 0; }
   bool syncs() const { return sync == Sync::fsync || sync == Sync::flush_and_fsync; }

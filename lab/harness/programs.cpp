@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "harness/pattern.hpp"
 #include "harness/usage.hpp"
@@ -68,15 +70,73 @@ std::int64_t finish(const ProgramInput& input, unsigned slot, unsigned char* dat
                });
 }
 
-std::uint64_t offset_of(const ProgramInput& input, std::uint64_t call_index) {
-  return input.part.offset_of(input.order[call_index]);
-}
+// When the calls of one thread begin and end: a deadline, a fixed time after a ramp, a rate.
+class Pace {
+ public:
+  Pace(const ProgramInput& input, ProgramOutput& output)
+      : input_(input),
+        output_(output),
+        calls_(input.cell.time_ms == 0 ? input.cell.calls_per_thread() : UINT64_MAX),
+        begin_ns_(now_ns()),
+        ramp_ns_(begin_ns_ + input.cell.ramp_ms * ns_per_ms),
+        limit_ms_(input.cell.deadline_ms + input.cell.ramp_ms + input.cell.time_ms),
+        end_ns_(limit_ms_ == 0 ? UINT64_MAX : begin_ns_ + limit_ms_ * ns_per_ms),
+        timed_mask_(latency_stride(input.cell) - 1) {}
 
-// When transfers must have started.
-std::uint64_t deadline_of(const Cell& cell) {
-  constexpr std::uint64_t ns_per_ms = 1'000'000;
-  return cell.deadline_ms == 0 ? UINT64_MAX : now_ns() + cell.deadline_ms * ns_per_ms;
-}
+  bool has_call(std::uint64_t call) const { return call < calls_ && !is_over_; }
+  bool is_timed(std::uint64_t call) const { return (call & timed_mask_) == 0; }
+
+  // When a call that is timed begins. It waits until it is due; behind a call that took so long
+  // that it is late, the time that it was late counts as its own (Tene's coordinated omission).
+  std::uint64_t begin(std::uint64_t call) const {
+    const std::uint64_t now = now_ns();
+    if (input_.cell.rate_bytes_per_s == 0) return now;
+    const double bytes = static_cast<double>(call) * static_cast<double>(input_.cell.call_bytes());
+    const double seconds = bytes / static_cast<double>(input_.cell.rate_bytes_per_s);
+    const std::uint64_t due = begin_ns_ + static_cast<std::uint64_t>(seconds * 1e9);
+    return now < due ? wait_until(due) : due;
+  }
+  // Notes the latency of such a call, and whether it was the last.
+  void end(std::uint64_t call, std::uint64_t call_begin_ns) {
+    const std::uint64_t now = now_ns();
+    output_.latencies.note(now - call_begin_ns);
+    if (input_.cell.ramp_ms != 0 && output_.ramp_ns == 0 && now > ramp_ns_) {
+      output_.latencies = {};
+      output_.ramp_operations = call + 1;
+      output_.ramp_ns = now - begin_ns_;
+      return;  // one call counts at least
+    }
+    is_over_ = is_over_ || now > end_ns_;
+  }
+  void finish(std::uint64_t calls) {
+    output_.operations = calls;
+    output_.deadline_reached = input_.cell.time_ms == 0 && calls < calls_;
+  }
+
+ private:
+  static constexpr std::uint64_t ns_per_ms = 1'000'000;
+
+  // Sleeps, in steps that an interruption ends. Returns when it woke up.
+  std::uint64_t wait_until(std::uint64_t due) const {
+    constexpr std::uint64_t step_ns = 100 * ns_per_ms;
+    std::uint64_t now = now_ns();
+    for (; now < due; now = now_ns()) {
+      check_running(input_);
+      std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(due - now, step_ns)));
+    }
+    return now;
+  }
+
+  const ProgramInput& input_;
+  ProgramOutput& output_;
+  const std::uint64_t calls_;
+  const std::uint64_t begin_ns_;
+  const std::uint64_t ramp_ns_;
+  const std::uint64_t limit_ms_;
+  const std::uint64_t end_ns_;
+  const std::uint64_t timed_mask_;
+  bool is_over_ = false;
+};
 
 // Compares what was read while the time runs, where the cell wants that.
 class TimedCheck {
@@ -102,81 +162,68 @@ class TimedCheck {
 void stream(const ProgramInput& input, ProgramOutput& output) {
   const Cell& cell = input.cell;
   const std::uint64_t bytes = cell.call_bytes();
-  const std::uint64_t count = cell.calls_per_thread();
-  const std::uint64_t unsampled = latency_stride(cell) - 1;  // mask of a power of two
   const bool writes = cell.operation == MeasuredOperation::write;
   PatternBuffer pattern(input.buffer, bytes, input.pattern_seed);
-  if (writes) pattern.assume(offset_of(input, 0));
+  if (writes) pattern.assume(input.offset_of(0));
   TimedCheck check(input);
   const bool checks = check.wanted();
-  const std::uint64_t deadline_ns = deadline_of(cell);
+  Pace pace(input, output);
   std::uint64_t done = 0;
-  while (done < count && !output.deadline_reached) {
-    const std::uint64_t offset = offset_of(input, done);
+  for (; pace.has_call(done); ++done) {
+    const std::uint64_t offset = input.offset_of(done);
     if (writes) pattern.move_to(offset);
     std::int64_t moved = 0;
-    if ((done & unsampled) == 0) {
-      const std::uint64_t begin = now_ns();
+    if (pace.is_timed(done)) {
+      const std::uint64_t begin = pace.begin(done);
       moved = call(input, input.buffer, bytes, offset);
-      const std::uint64_t end = now_ns();
-      output.latencies.note(end - begin);
-      output.deadline_reached = end > deadline_ns;
+      pace.end(done, begin);
     } else {
       moved = call(input, input.buffer, bytes, offset);
     }
     check_moved(input, moved, bytes, offset);
     if (checks) check.compare(input.buffer, bytes, offset);
     check_running(input);
-    ++done;
   }
-  output.operations = done;
-  output.deadline_reached = done < count;
+  pace.finish(done);
 }
 
 // queue_depth calls in flight, waited for in the order they were started.
 void stream_deep(const ProgramInput& input, ProgramOutput& output) {
   const Cell& cell = input.cell;
   const std::uint64_t bytes = cell.call_bytes();
-  const std::uint64_t count = cell.calls_per_thread();
-  const std::uint64_t unsampled = latency_stride(cell) - 1;  // mask of a power of two
   const bool writes = cell.operation == MeasuredOperation::write;
   std::vector<std::uint64_t> began_ns(cell.queue_depth);
   std::vector<PatternBuffer> patterns;
   for (unsigned slot = 0; slot < cell.queue_depth; ++slot) {
     patterns.emplace_back(input.buffer + slot * bytes, bytes, input.pattern_seed);
-    if (writes && slot < count) patterns.back().assume(offset_of(input, slot));
+    if (writes && slot < cell.calls_per_thread()) patterns.back().assume(input.offset_of(slot));
   }
   TimedCheck check(input);
   const bool checks = check.wanted();
-  const std::uint64_t deadline_ns = deadline_of(cell);
+  Pace pace(input, output);
   // `waited` of the transfers are done, `started` under way or done.
   std::uint64_t waited = 0;
   for (std::uint64_t started = 0;;) {
-    if (started < count && started - waited < cell.queue_depth && !output.deadline_reached) {
+    if (started - waited < cell.queue_depth && pace.has_call(started)) {
       const auto slot = static_cast<unsigned>(started % cell.queue_depth);
-      const std::uint64_t offset = offset_of(input, started);
+      const std::uint64_t offset = input.offset_of(started);
       if (writes) patterns[slot].move_to(offset);
-      if ((started & unsampled) == 0) began_ns[slot] = now_ns();
+      if (pace.is_timed(started)) began_ns[slot] = pace.begin(started);
       input.file().start(slot, input.buffer + slot * bytes, bytes, offset);
       ++started;
       continue;
     }
     if (waited == started) break;
     const auto slot = static_cast<unsigned>(waited % cell.queue_depth);
-    const std::uint64_t offset = offset_of(input, waited);
+    const std::uint64_t offset = input.offset_of(waited);
     const std::int64_t moved = finish(input, slot, input.buffer + slot * bytes, bytes, offset);
-    if ((waited & unsampled) == 0) {
-      const std::uint64_t end = now_ns();
-      output.latencies.note(end - began_ns[slot]);
-      output.deadline_reached = end > deadline_ns;
-    }
+    if (pace.is_timed(waited)) pace.end(waited, began_ns[slot]);
     check_moved(input, moved, bytes, offset);
     if (checks) check.compare(input.buffer + slot * bytes, bytes, offset);
     check_running(input);
     ++waited;
   }
-  output.operations = waited;
-  output.deadline_reached = waited < count;
+  pace.finish(waited);
 }
 
 void compute(const ProgramInput& input, ProgramOutput& output, std::uint64_t offset,
@@ -203,7 +250,7 @@ void timed_call(const ProgramInput& input, ProgramOutput& output, std::uint64_t 
 void iterative(const ProgramInput& input, ProgramOutput& output) {
   const bool reads = input.cell.operation == MeasuredOperation::read;
   for (std::uint64_t i = 0; i < input.cell.calls_per_thread(); ++i) {
-    const std::uint64_t offset = offset_of(input, i);
+    const std::uint64_t offset = input.offset_of(i);
     if (reads) timed_call(input, output, offset);
     compute(input, output, offset, input.buffer);
     if (!reads) timed_call(input, output, offset);
@@ -228,7 +275,7 @@ void each_file(const ProgramInput& input, ProgramOutput& output) {
   const std::uint64_t bytes = cell.transfer_bytes;
   const bool writes = cell.operation == MeasuredOperation::write;
   PatternBuffer pattern(input.buffer, bytes, input.pattern_seed);
-  if (writes) pattern.assume(offset_of(input, 0));
+  if (writes) pattern.assume(input.offset_of(0));
   for (const std::uint32_t call : input.order) {
     const std::uint64_t offset = input.part.offset_of(call);
     if (writes) pattern.move_to(offset);
@@ -282,8 +329,8 @@ void report_call(const Cell& cell, const ThreadPart& part, std::int64_t moved,
 }
 
 unsigned latency_stride(const Cell& cell) {
-  const bool samples =
-      !cell.latency && cell.program == Program::stream && cell.call_bytes() <= small_call_bytes;
+  const bool samples = !cell.latency && cell.rate_bytes_per_s == 0 &&
+                       cell.program == Program::stream && cell.call_bytes() <= small_call_bytes;
   return samples ? small_call_stride : 1;
 }
 
@@ -305,7 +352,7 @@ std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread) {
 std::vector<bool> places_of(const Cell& cell, unsigned thread, std::uint64_t calls) {
   const std::vector<std::uint32_t> order = make_order(cell, thread);
   std::vector<bool> places(order.size());
-  for (std::uint64_t call = 0; call < calls; ++call)
+  for (std::uint64_t call = 0; call < std::min<std::uint64_t>(calls, order.size()); ++call)
     places[order[call]] = true;
   return places;
 }
@@ -317,7 +364,7 @@ void prepare_buffer(const ProgramInput& input) {
     return;
   }
   for (unsigned slot = 0; slot < cell.queue_depth && slot < cell.calls_per_thread(); ++slot) {
-    fill_pattern(input.buffer + slot * cell.call_bytes(), cell.call_bytes(), offset_of(input, slot),
+    fill_pattern(input.buffer + slot * cell.call_bytes(), cell.call_bytes(), input.offset_of(slot),
                  input.pattern_seed);
   }
 }

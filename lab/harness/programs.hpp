@@ -48,10 +48,16 @@ struct ProgramInput {
   const std::atomic<bool>& stopped;
 
   FileAccess& file() const { return *files.front(); }
+  // Where a call goes. A timed run goes over its part again and again.
+  std::uint64_t offset_of(std::uint64_t call) const {
+    return part.offset_of(order[call < order.size() ? call : call % order.size()]);
+  }
 };
 
 struct ProgramOutput {
-  std::uint64_t operations = 0;  // the first so many of the order were done
+  std::uint64_t operations = 0;       // the first so many of the order were done
+  std::uint64_t ramp_operations = 0;  // of these the first, which do not count
+  std::uint64_t ramp_ns = 0;          // their time
   bool deadline_reached = false;
   std::uint64_t calls_ns = 0;    // iterative, once: inside the calls
   std::uint64_t compute_ns = 0;  // iterative, once: the rest of the loop

@@ -64,13 +64,18 @@ void Counting::end() {
 
 Sample Counting::make_sample(const Threads& threads, const std::vector<unsigned>& parts) {
   Sample sample;
+  // What a ramp leaves out.
+  const auto shortest_ramp = std::min_element(
+      threads.begin(), threads.end(),
+      [](const auto& a, const auto& b) { return a.output.ramp_ns < b.output.ramp_ns; });
+  const std::uint64_t ramp_ns = shortest_ramp->output.ramp_ns;
   sample.elapsed_ns =
-      end_of(threads, &ThreadResult::close) - begin_of(threads, &ThreadResult::open);
+      end_of(threads, &ThreadResult::close) - begin_of(threads, &ThreadResult::open) - ramp_ns;
   sample.open_ns = length_of(threads, &ThreadResult::open);
   sample.flush_ns = cell_.flushes() ? length_of(threads, &ThreadResult::flush) : 0;
   sample.sync_ns = cell_.syncs() ? length_of(threads, &ThreadResult::sync) : 0;
   sample.close_ns = length_of(threads, &ThreadResult::close);
-  const std::uint64_t begin_ns = begin_of(threads, &ThreadResult::transfers);
+  const std::uint64_t begin_ns = begin_of(threads, &ThreadResult::transfers) + ramp_ns;
   const auto [first, last] = std::minmax_element(
       threads.begin(), threads.end(),
       [](const auto& a, const auto& b) { return a.transfers.end_ns < b.transfers.end_ns; });
@@ -84,7 +89,7 @@ Sample Counting::make_sample(const Threads& threads, const std::vector<unsigned>
   for (std::size_t i = 0; i < threads.size(); ++i) {
     const ThreadResult& thread = threads[i];
     sample.callers += thread.usage;
-    sample.operations += thread.output.operations;
+    sample.operations += thread.output.operations - thread.output.ramp_operations;
     sample.calls_of_part[parts[i]] = thread.output.operations;
     sample.deadline_reached = sample.deadline_reached || thread.output.deadline_reached;
     sample.sum += thread.output.sum;
@@ -94,7 +99,7 @@ Sample Counting::make_sample(const Threads& threads, const std::vector<unsigned>
   sample.others = others(process_, counting_);
   sample.bytes = sample.operations * cell_.call_bytes();
   sample.distinct_bytes =
-      cell_.draws() ? count_places(cell_, threads) * cell_.call_bytes() : sample.bytes;
+      cell_.may_leave_places() ? count_places(cell_, threads) * cell_.call_bytes() : sample.bytes;
   if ((cell_.operation == MeasuredOperation::read || cell_.warm) && cell_.is_cached()) {
     sample.device_cache = device_cache_state(cell_, sample.distinct_bytes, filling_, statistics_);
   }

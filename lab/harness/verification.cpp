@@ -145,7 +145,7 @@ void verify_buffer(const ProgramInput& input, std::uint64_t calls) {
   std::vector<unsigned char> expected(bytes);
   for (std::uint64_t back = 1; back <= std::min<std::uint64_t>(cell.queue_depth, calls); ++back) {
     const std::uint64_t call = calls - back;
-    const Place place = place_of(cell, input.part, input.part.offset_of(input.order[call]));
+    const Place place = place_of(cell, input.part, input.offset_of(call));
     const Expected contents(cell, place.file);
     contents.get(expected.data(), bytes, place.offset);
     contents.compare(input.buffer + call % cell.queue_depth * bytes, expected.data(), bytes,

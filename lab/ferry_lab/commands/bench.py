@@ -33,6 +33,7 @@ _CACHE_FLAGS = {
     "warm": "--warm",
 }
 _ZIPF_EXPONENT_MAX = 10
+_SECONDS_MAX = 31_536_000  # a year
 _SECTOR_BYTES = 512  # the smallest unit of direct I/O that any disk has
 
 # IOR's interfaces that `-a` lacks, and what to use instead.
@@ -174,9 +175,29 @@ _option = functools.partial(click.option, show_default=True)
     "-D",
     "--deadline",
     "deadline_s",
-    type=CountType(1, 31_536_000),
+    type=CountType(1, _SECONDS_MAX),
     metavar="SECONDS",
     help="Start no transfers after this time in a repeat; finished ones count.",
+)
+@_option(
+    "--time",
+    "time_s",
+    type=CountType(1, _SECONDS_MAX),
+    metavar="SECONDS",
+    help="Transfer for this time in each repeat, over and over through the data.",
+)
+@_option(
+    "--ramp",
+    "ramp_s",
+    type=CountType(1, _SECONDS_MAX),
+    metavar="SECONDS",
+    help="With --time: begin so much earlier, and do not count that.",
+)
+@_option(
+    "--rate",
+    "rate_bytes_per_s",
+    type=SizeType(),
+    help="Bytes per second of each thread, at most; latencies count from when a call is due.",
 )
 @_option("-W", "--check-write", is_flag=True, help="Also read back through the same interface after each write.")
 @_option(
@@ -267,6 +288,7 @@ def _read_options(given: dict[str, Any], path: Any) -> BenchOptions:
         **given,
     )
     _check_sizes(options)
+    _check_pace(options)
     _check_device(options)
     _check_interface(options)
     _check_operations(options)
@@ -302,12 +324,26 @@ def _check_sizes(options: BenchOptions) -> None:
         raise click.UsageError("-b, -s and --threads together make a file that is too large")
 
 
+def _check_pace(options: BenchOptions) -> None:
+    if options.time_s and options.deadline_s:
+        raise click.UsageError(
+            "-D and --time exclude each other: -D moves everything at most once, --time over and over"
+        )
+    if options.ramp_s and not options.time_s:
+        raise click.UsageError("--ramp needs --time")
+    if options.rate_bytes_per_s and options.queue_depth > 1:
+        raise click.UsageError("--rate is for one call at a time; choose --queue-depth 1 and more --threads")
+
+
 def _check_device(options: BenchOptions) -> None:
     """Raises UsageError for flags that kernels on a GPU do not support."""
     if options.runtime.device == "cpu":
         return
     if options.interface != "ferry":
         raise click.UsageError(f"--device cuda is for interface ferry, not {options.interface}")
+    for flag, given in (("--time", options.time_s), ("--rate", options.rate_bytes_per_s)):
+        if given:
+            raise click.UsageError(f"{flag} is for --device cpu; kernels move everything once, as fast as they can")
     if options.placement == "service":
         raise click.UsageError(
             "--device cuda cannot measure --placement service, whose blocks a program launches "

@@ -513,6 +513,12 @@ class MeasuredRow(Record, Row):
         list[str] | UnsetType | None,
         about("optimisations of the device's page cache that were on; null: all, or there is no such cache"),
     ] = UNSET
+    time_ms: Annotated[Count | UnsetType, about("transfers went on for so long, over and over; 0: once")] = UNSET
+    ramp_ms: Annotated[Count | UnsetType, about("before that, and not counted in bytes, operations and times")] = UNSET
+    rate_bytes_per_s: Annotated[
+        Count | UnsetType,
+        about("of each thread, at most; latencies count from when a call was due. 0: as fast as it went"),
+    ] = UNSET
     latency_ns: Annotated[Latencies | UnsetType, about("with --latency: of all repeats together")] = UNSET
     axes: Axes = {}
 

@@ -45,6 +45,9 @@ class BenchOptions:
     reorder: str
     barriers: bool
     deadline_s: int | None
+    time_s: int | None
+    ramp_s: int | None
+    rate_bytes_per_s: int | None  # of each thread
     sync: bool
     check_write: bool
     check_read: bool
@@ -89,6 +92,9 @@ def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = 
         reorder="none" if writes else options.reorder,
         barriers=options.barriers,
         deadline_ms=1000 * (options.deadline_s or 0),
+        time_ms=1000 * (options.time_s or 0),
+        ramp_ms=1000 * (options.ramp_s or 0),
+        rate_bytes_per_s=options.rate_bytes_per_s or 0,
         check=options.check_write if writes else options.check_read,
         latency=options.latency,
         direct=options.direct,
@@ -245,7 +251,19 @@ def _state_notes(row: MeasuredRow) -> list[str]:
 # The options that the document repeats, in its order.
 _SETTINGS = (
     *("interface", "placement", "block_bytes", "transfer_bytes", "repeats", "threads", "queue_depth", "segments"),
-    *("file_per_thread", "reorder", "barriers", "deadline_s", "pattern", "check_write", "check_read", "sync"),
+    *(
+        "file_per_thread",
+        "reorder",
+        "barriers",
+        "deadline_s",
+        "time_s",
+        "ramp_s",
+        "rate_bytes_per_s",
+        "pattern",
+        "check_write",
+        "check_read",
+        "sync",
+    ),
     *("latency", "direct", "cold", "warm"),
 )
 

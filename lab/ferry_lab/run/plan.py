@@ -67,6 +67,9 @@ class Cell:
     reorder: str = "none"  # none, neighbour, random: whose data a thread reads
     barriers: bool = True  # between the phases of a repeat
     deadline_ms: int = 0  # transfers start at most this long after the first; 0: no limit
+    time_ms: int = 0  # transfers go on for so long, over and over; 0: once
+    ramp_ms: int = 0  # of a timed run: before that, and not counted
+    rate_bytes_per_s: int = 0  # of each thread, at most; 0: as fast as it goes
     check: bool = False  # reads: compare while timed; writes: read back through the interface
     latency: bool = False  # time every call, and report the histogram
     stride_bytes: int = 0  # reads: distance between calls; 0: contiguous

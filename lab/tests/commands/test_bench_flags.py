@@ -159,6 +159,57 @@ def test_a_deadline_ends_a_read(tmp_path: Path, way: dict[str, Any]) -> None:
         assert 0 < sample["bytes"] == 512 * sample["operations"] < 64 << 20
 
 
+# ---- for a fixed time, at a fixed rate -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", ["sequential", "random", "hotspot:20/80"])
+@pytest.mark.parametrize("ramp_ms", [0, 20])
+@pytest.mark.parametrize(
+    "way",
+    [
+        *({"interface": interface} for interface in INTERFACES),
+        *({"queue_depth": 7}, {"interface": "uring", "queue_depth": 7}, {"placement": "compute"}),
+    ],
+    ids=str,
+)
+def test_a_timed_run_goes_over_the_data_again_and_again(
+    tmp_path: Path, way: dict[str, Any], ramp_ms: int, pattern: str
+) -> None:
+    new = tmp_path / "new"
+    way = {**way, "pattern": pattern, "threads": 2, "total_bytes": 64 * KIB, "time_ms": 30, "ramp_ms": ramp_ms}
+    (written,) = measure([cell(new, operation="write", keep=True, check=True, **way)])
+    assert new.stat().st_size == 64 * KIB
+    (read,) = measure([cell(new, check=True, expect_pattern_seed=written["pattern_seed"], **way)])
+    for sample in (written, read):
+        assert not sample["deadline_reached"]
+        assert sample["bytes"] == 4 * KIB * sample["operations"] > 64 * KIB  # more than once
+        assert sample["io_ns"] <= sample["elapsed_ns"]
+        assert ramp_ms or sample["io_ns"] >= 30_000_000
+
+
+def test_a_call_that_takes_longer_than_ramp_and_time_counts(data: Path) -> None:
+    way = {"total_bytes": 2 << 20, "transfer_bytes": 2 << 20, "time_ms": 1, "ramp_ms": 1, "rate_bytes_per_s": 8 << 20}
+    (sample,) = measure([cell(data, **way)])
+    assert sample["operations"] >= 1
+    assert sample["latency_ns"]["samples"] == sample["operations"]
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_no_call_begins_before_it_is_due(data: Path, interface: str) -> None:
+    (sample,) = measure([cell(data, interface=interface, rate_bytes_per_s=2 << 20)])
+    # 16 calls, of which the last is due after the bytes of the others.
+    assert sample["io_ns"] >= 15 * 4096 / (2 << 20) * 1e9
+    assert sample["latency_ns"]["one_call_in"] == 1
+
+
+def test_times_and_rates_are_in_the_results(command: Command) -> None:
+    flags = "-a posix -b 64k -t 4k -i 1 --time 1 --ramp 1 --rate 64k".split()
+    document, _ = measured(command, "bench", *flags, "-w", "file")
+    (row,) = document["rows"]
+    assert (row["time_ms"], row["ramp_ms"], row["rate_bytes_per_s"]) == (1000, 1000, 64 * KIB)
+    assert row["repeats"][0]["operations"] <= 17  # of 32 that are due, half in the ramp
+
+
 # ---- checks --------------------------------------------------------------------------------------
 
 

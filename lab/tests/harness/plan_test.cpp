@@ -97,6 +97,27 @@ TEST(Plan, ReadsHowOffsetsAreDrawn) {
     EXPECT_THROW(with_pattern(wrong), PlanError) << wrong;
 }
 
+TEST(Plan, RefusesPacesThatDoNotGoTogether) {
+  const auto refused = [](const std::string& changes) {
+    try {
+      read_plan(R"({"schema": "ferry.plan/3", "cells": [{"id": "a", "interface": "uring",
+        "operation": "read", "path": "/f", "transfer_bytes": 4, "total_bytes": 8, )" +
+                changes + "}]}");
+    } catch (const PlanError& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_EQ(refused(R"("time_ms": 2, "ramp_ms": 1, "rate_bytes_per_s": 9)"), "taken");
+  EXPECT_EQ(refused(R"("ramp_ms": 1)"), "cells[0].ramp_ms: needs time_ms");
+  EXPECT_EQ(refused(R"("time_ms": 2, "deadline_ms": 1)"),
+            "cells[0].time_ms: and deadline_ms exclude each other");
+  EXPECT_EQ(refused(R"("rate_bytes_per_s": 9, "queue_depth": 2)"),
+            "cells[0].rate_bytes_per_s: needs queue_depth 1");
+  EXPECT_EQ(refused(R"("program": "once", "time_ms": 2)"),
+            "cells[0].time_ms: needs program stream");
+}
+
 TEST(RanksPlan, RefusesTwoCellsOfOneName) {
   EXPECT_THROW(read("{" + cell + "}, {" + cell + "}"), PlanError);
 }
