@@ -89,8 +89,8 @@ class Repeat {
     ThreadResult& result = results_[self.index];
     std::optional<WarmPart> warm;
     if (cell_.warm) fill_cache(self, worker, warm);
-    if (cell_.operation == MeasuredOperation::read && cell_.interface == Interface::ferry &&
-        !cell_.warm)
+    const bool reads = cell_.operation == MeasuredOperation::read || cell_.mixes();
+    if (reads && cell_.interface == Interface::ferry && !cell_.warm)
       phase([&] { empty_device_cache(cell_, worker.part, self); });
     const Accesses files = make_accesses(cell_, worker.part, self);
     FileAccess& file = *files.front();
@@ -101,7 +101,8 @@ class Repeat {
                              worker.part,
                              run_.seed_of(worker.part),
                              worker.order,
-                             stopped_};
+                             stopped_,
+                             self.index};
     phase([&] { prepare_buffer(input); });
     if (leads) counting_.begin();
     barrier_.arrive_and_wait();
@@ -122,6 +123,7 @@ class Repeat {
     phase([&] {
       if (cell_.operation == MeasuredOperation::read)
         verify_buffer(input, result.output.operations);
+      verify_last_reads(input, result.output);
     });
   }
 

@@ -18,7 +18,7 @@ constexpr std::uint32_t file_mode = 0644;
 class FerryAccess final : public FileAccess {
  public:
   FerryAccess(const Cell& cell, std::string path, DeviceThread& thread)
-      : FileAccess(std::move(path)), cell_(cell), files_(thread.files), pending_(cell.queue_depth) {
+      : FileAccess(std::move(path)), files_(thread.files), pending_(cell.queue_depth) {
     files_.use(cell.placement);
   }
   ~FerryAccess() override {
@@ -40,16 +40,16 @@ class FerryAccess final : public FileAccess {
   void sync() override { check(files_.fsync(file_), "syncing"); }
   void close() override { check(files_.close(std::exchange(file_, -1)), "closing"); }
 
-  void start(unsigned slot, void* data, std::uint64_t bytes, std::uint64_t offset) override {
+  void start(unsigned slot, MeasuredOperation operation, void* data, std::uint64_t bytes,
+             std::uint64_t offset) override {
     const auto at = static_cast<std::int64_t>(offset);
-    pending_[slot] = cell_.operation == MeasuredOperation::read
+    pending_[slot] = operation == MeasuredOperation::read
                          ? files_.pread_async(file_, data, bytes, at)
                          : files_.pwrite_async(file_, data, bytes, at);
   }
   std::int64_t finish(unsigned slot) override { return files_.wait(pending_[slot]); }
 
  private:
-  const Cell& cell_;
   device::FileCalls<device::ThreadGroup>& files_;
   int file_ = -1;
   std::vector<device::Pending> pending_;
@@ -170,11 +170,11 @@ class UringAccess final : public PlainAccess {
     PlainAccess::open(flags);
   }
   std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
-    start(0, data, bytes, offset);
+    start(0, MeasuredOperation::read, data, bytes, offset);
     return finish(0);
   }
   std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
-    start(0, const_cast<void*>(data), bytes, offset);  // only read from
+    start(0, MeasuredOperation::write, const_cast<void*>(data), bytes, offset);  // only read from
     return finish(0);
   }
   void close() override {
@@ -182,11 +182,12 @@ class UringAccess final : public PlainAccess {
     drop_ring();
   }
 
-  void start(unsigned slot, void* data, std::uint64_t bytes, std::uint64_t offset) override {
+  void start(unsigned slot, MeasuredOperation operation, void* data, std::uint64_t bytes,
+             std::uint64_t offset) override {
     // Never null: no more are started than the ring has entries.
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);
     const auto length = static_cast<unsigned>(bytes);
-    if (cell_.operation == MeasuredOperation::read) {
+    if (operation == MeasuredOperation::read) {
       io_uring_prep_read(entry, fd_, data, length, offset);
     } else {
       io_uring_prep_write(entry, fd_, data, length, offset);
@@ -240,7 +241,7 @@ class UringAccess final : public PlainAccess {
 
 }  // namespace
 
-void FileAccess::start(unsigned, void*, std::uint64_t, std::uint64_t) {
+void FileAccess::start(unsigned, MeasuredOperation, void*, std::uint64_t, std::uint64_t) {
   throw Error(ENOTSUP, "this interface has no asynchronous transfers");
 }
 std::int64_t FileAccess::finish(unsigned) {
@@ -287,7 +288,8 @@ Accesses make_accesses(const Cell& cell, const ThreadPart& part, DeviceThread& t
 }
 
 int open_flags(const Cell& cell) {
-  return (cell.operation == MeasuredOperation::read ? O_RDONLY : O_WRONLY) |
+  const int writes = cell.mixes() ? O_RDWR : O_WRONLY;
+  return (cell.operation == MeasuredOperation::read ? O_RDONLY : writes) |
          (cell.direct ? O_DIRECT : 0);
 }
 

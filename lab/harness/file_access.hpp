@@ -36,7 +36,8 @@ class FileAccess {
 
   // Starts transfer number `slot` of those in flight, and waits for it. Only `ferry` and `uring`
   // have them.
-  virtual void start(unsigned slot, void* data, std::uint64_t bytes, std::uint64_t offset);
+  virtual void start(unsigned slot, MeasuredOperation operation, void* data, std::uint64_t bytes,
+                     std::uint64_t offset);
   virtual std::int64_t finish(unsigned slot);
 
  protected:

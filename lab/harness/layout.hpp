@@ -31,6 +31,11 @@ inline std::uint64_t file_seed(std::uint64_t seed, unsigned file) {
   return seed + (std::uint64_t{file} << 32);
 }
 
+// The pattern of what a cell writes over, of a file or of all: other contents than it brings.
+inline std::uint64_t made_seed_of(std::uint64_t seed) {
+  return seed + 1;
+}
+
 // Where in the pattern of which seed the contents of a file begin.
 struct PatternPlace {
   std::uint64_t seed = 0;

@@ -7,8 +7,9 @@ namespace ferry::bench {
 void MeasuredDevice::verify_write(const CellRun& run, const Sample& sample,
                                   const std::atomic<bool>& stopped) {
   const Cell& cell = run.cell;
-  if (sample.deadline_reached || cell.may_leave_places()) {
+  if (sample.deadline_reached || cell.may_leave_places() || cell.mixes()) {
     verify_written(cell, run.pattern_seed, sample.calls_of_part);
+    if (cell.mixes()) return;
     if (!cell.keep && !cell.check) return;
     complete_written(cell, run.pattern_seed, sample.calls_of_part);
   }

@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr std::array<const char*, 3> device_names = {"cpu", "cuda", "ranks"};
 constexpr std::array<const char*, 6> interface_names = {"ferry", "posix", "mmap",
                                                         "uring", "mpiio", "native"};
-constexpr std::array<const char*, 2> operation_names = {"read", "write"};
+constexpr std::array<const char*, 3> operation_names = {"read", "write", "mixed"};
 constexpr std::array<const char*, 4> program_names = {"stream", "iterative", "once", "files"};
 constexpr std::array<const char*, 4> placement_names = {"host", "compute", "service", "automatic"};
 constexpr std::array<const char*, 3> reorder_names = {"none", "neighbour", "random"};
@@ -84,6 +84,9 @@ void check_pace(const Cell& cell, const Fields& fields) {
   fields.refuse_if(cell.time_ms != 0 && cell.deadline_ms != 0, "time_ms",
                    "and deadline_ms exclude each other");
   fields.refuse_if(cell.ramp_ms != 0 && cell.time_ms == 0, "ramp_ms", "needs time_ms");
+  // A read that meets a write to its place in flight may find some of either.
+  fields.refuse_if(cell.mixes() && cell.check && cell.may_overlap(), "check",
+                   "of mixed calls needs queue_depth 1, or each place once");
   fields.refuse_if(cell.rate_bytes_per_s != 0 && cell.queue_depth > 1, "rate_bytes_per_s",
                    "needs queue_depth 1");
 }
@@ -98,6 +101,7 @@ void check_program(const Cell& cell, const Fields& fields) {
   if (cell.time_ms != 0) refuse("time_ms");
   if (cell.rate_bytes_per_s != 0) refuse("rate_bytes_per_s");
   if (cell.check) refuse("check");
+  if (cell.mixes()) refuse("operation");
   fields.refuse_if(cell.computes() && cell.transfer_bytes % sizeof(std::uint32_t) != 0,
                    "transfer_bytes", "must be a multiple of 4 for this program");
 }
@@ -258,6 +262,7 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   fields.flag("direct", cell.direct);
   fields.flag("warm", cell.warm);
   fields.flag("rewrite", cell.rewrite);
+  fields.number("read_percent", cell.read_percent, 0, 99);
   fields.number("buffer_offset_bytes", cell.buffer_offset_bytes, 0, buffer_offset_bytes_max);
   if (fields.has("cache_switches"))
     cell.cache_switches = read_switches(object["cache_switches"], fields);
@@ -292,7 +297,9 @@ Cell read_cell(const json& object, const std::string& where, Device device) {
   cell.id = fields.text("id");
   cell.path = fields.text("path");
   cell.interface = static_cast<Interface>(fields.choice("interface", interface_names, 0));
-  cell.operation = static_cast<MeasuredOperation>(fields.choice("operation", operation_names, 0));
+  const std::size_t operation = fields.choice("operation", operation_names, 0);
+  const bool mixed = operation == 2;
+  cell.operation = operation == 0 ? MeasuredOperation::read : MeasuredOperation::write;
   cell.sync = static_cast<Sync>(fields.choice("sync", sync_names, 0));
   fields.number("total_bytes", cell.total_bytes, 1, bytes_max);
   fields.flag("cold", cell.cold);
@@ -301,8 +308,10 @@ Cell read_cell(const json& object, const std::string& where, Device device) {
     read_of_ranks(fields, cell);
   } else {
     read_of_threads(object, fields, cell);
+    cell.rewrite = cell.rewrite || mixed;
   }
   fields.refuse_unknown();
+  fields.refuse_if(mixed != cell.mixes(), "read_percent", "is needed by operation mixed alone");
   check(cell, fields, device);
   return cell;
 }
@@ -380,7 +389,7 @@ void complete(Plan& plan) {
   for (const Cell& cell : plan.cells) {
     threads = std::max(threads, cell.threads);
     if (cell.is_cached()) cached_bytes = std::max(cached_bytes, cell.span_bytes());
-    const std::uint64_t slots = cell.queue_depth;
+    const std::uint64_t slots = cell.buffers();
     arena_bytes = std::max(arena_bytes, cell.threads * slots * (cell.call_bytes() + 4096));
   }
   RuntimeOptions& runtime = plan.runtime;
@@ -423,6 +432,7 @@ void check_on_gpu(const Plan& plan) {
     if (cell.program != Program::stream) refuse(cell, "program must be stream");
     if (cell.placement == device::Placement::service) refuse(cell, "placement cannot be service");
     if (cell.cache_switches) refuse(cell, "cache_switches cannot be chosen");
+    if (cell.mixes()) refuse(cell, "operation cannot be mixed");
     if (cell.time_ms != 0) refuse(cell, "time_ms cannot be chosen");
     if (cell.rate_bytes_per_s != 0) refuse(cell, "rate_bytes_per_s cannot be chosen");
   }

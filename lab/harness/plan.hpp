@@ -85,6 +85,7 @@ struct Cell {
   bool cold = false;                      // drop the file's pages from the host's cache first
   bool warm = false;                      // fill the device's cache with the file first
   bool rewrite = false;                   // writes: over what the file holds already
+  unsigned read_percent = 0;              // of a rewrite: so many of the calls read; 0: it writes
   std::uint64_t buffer_offset_bytes = 0;  // of the buffer from a page's beginning
   std::optional<device::cache::Switches> cache_switches;  // absent: all on
   bool overwrite = false;  // the file may exist; it is truncated, and not removed afterwards
@@ -117,9 +118,12 @@ struct Cell {
     return interface == Interface::ferry && placement != device::Placement::host;
   }
   bool computes() const { return program == Program::iterative || program == Program::once; }
+  bool mixes() const { return read_percent != 0; }
   bool draws() const { return offsets == Offsets::zipf || offsets == Offsets::hotspot; }
   // Whether calls may leave some places alone without a deadline.
   bool may_leave_places() const { return draws() || time_ms != 0; }
+  // Whether two calls to one place may be in flight.
+  bool may_overlap() const { return may_leave_places() && queue_depth > 1; }
   bool flushes() const { return sync == Sync::flush || sync == Sync::flush_and_fsync; }
   bool is_striped() const { return stripe_bytes != 0 || stripe_count != 0; }
   bool syncs() const { return sync == Sync::fsync || sync == Sync::flush_and_fsync; }
@@ -133,7 +137,9 @@ struct Cell {
   std::uint64_t span_bytes() const {
     return stride_bytes != 0 ? calls_per_thread() * threads * stride_bytes : total_bytes;
   }
-  std::uint64_t buffer_bytes() const { return call_bytes() * queue_depth; }
+  // For each call in flight; where reads and writes are mixed, one for either.
+  std::uint64_t buffers() const { return std::uint64_t{queue_depth} * (mixes() ? 2 : 1); }
+  std::uint64_t buffer_bytes() const { return call_bytes() * buffers(); }
 };
 
 struct Plan {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -19,9 +20,10 @@ constexpr std::uint64_t small_call_bytes = std::uint64_t{64} << 10;
 constexpr unsigned small_call_stride = 64;
 constexpr unsigned char poison = 0xa5;
 
-void check_moved(const ProgramInput& input, std::int64_t moved, std::uint64_t bytes,
-                 std::uint64_t offset) {
-  if (moved != static_cast<std::int64_t>(bytes)) report_call(input.cell, input.part, moved, offset);
+void check_moved(const ProgramInput& input, MeasuredOperation operation, std::int64_t moved,
+                 std::uint64_t bytes, std::uint64_t offset) {
+  if (moved != static_cast<std::int64_t>(bytes))
+    report_call(input.cell, operation, input.part, moved, offset);
 }
 
 void check_running(const ProgramInput& input) {
@@ -51,21 +53,20 @@ std::int64_t write_all(FileAccess& file, unsigned char* data, std::uint64_t byte
   return go_on(write(data, bytes, offset), data, bytes, offset, write);
 }
 
-std::int64_t call(const ProgramInput& input, unsigned char* data, std::uint64_t bytes,
-                  std::uint64_t offset) {
-  return input.cell.operation == MeasuredOperation::read
-             ? input.file().read(data, bytes, offset)
-             : write_all(input.file(), data, bytes, offset);
+std::int64_t call(const ProgramInput& input, MeasuredOperation operation, unsigned char* data,
+                  std::uint64_t bytes, std::uint64_t offset) {
+  return operation == MeasuredOperation::read ? input.file().read(data, bytes, offset)
+                                              : write_all(input.file(), data, bytes, offset);
 }
 
 // Of a transfer in flight, whose slot is free for what is left of it.
-std::int64_t finish(const ProgramInput& input, unsigned slot, unsigned char* data,
-                    std::uint64_t bytes, std::uint64_t offset) {
+std::int64_t finish(const ProgramInput& input, MeasuredOperation operation, unsigned slot,
+                    unsigned char* data, std::uint64_t bytes, std::uint64_t offset) {
   const std::int64_t moved = input.file().finish(slot);
-  if (input.cell.operation == MeasuredOperation::read) return moved;
+  if (operation == MeasuredOperation::read) return moved;
   return go_on(moved, data, bytes, offset,
                [&](unsigned char* from, std::uint64_t count, std::uint64_t at) {
-                 input.file().start(slot, from, count, at);
+                 input.file().start(slot, operation, from, count, at);
                  return input.file().finish(slot);
                });
 }
@@ -97,11 +98,13 @@ class Pace {
     return now < due ? wait_until(due) : due;
   }
   // Notes the latency of such a call, and whether it was the last.
-  void end(std::uint64_t call, std::uint64_t call_begin_ns) {
+  void end(std::uint64_t call, MeasuredOperation operation, std::uint64_t call_begin_ns) {
     const std::uint64_t now = now_ns();
-    output_.latencies.note(now - call_begin_ns);
+    const bool mixed_read = input_.cell.mixes() && operation == MeasuredOperation::read;
+    (mixed_read ? output_.read_latencies : output_.latencies).note(now - call_begin_ns);
     if (input_.cell.ramp_ms != 0 && output_.ramp_ns == 0 && now > ramp_ns_) {
-      output_.latencies = {};
+      output_.latencies = output_.read_latencies = {};
+      output_.read_operations = 0;
       output_.ramp_operations = call + 1;
       output_.ramp_ns = now - begin_ns_;
       return;  // one call counts at least
@@ -138,50 +141,92 @@ class Pace {
   bool is_over_ = false;
 };
 
-// Compares what was read while the time runs, where the cell wants that.
-class TimedCheck {
+// What calls leave in their buffers: compares what was read while the time runs, where the cell
+// wants that, and notes what mixed calls must have read at last.
+class Readings {
  public:
-  explicit TimedCheck(const ProgramInput& input) : input_(input), checker_(input.pattern_seed) {}
-
-  bool wanted() const {
-    return input_.cell.check && input_.cell.operation == MeasuredOperation::read;
+  Readings(const ProgramInput& input, ProgramOutput& output)
+      : input_(input),
+        output_(output),
+        checks_(input.cell.check &&
+                (input.cell.mixes() || input.cell.operation == MeasuredOperation::read)),
+        checker_(input.pattern_seed) {
+    if (!input.cell.mixes()) return;
+    made_checker_.emplace(input.made_seed());
+    written_.resize(input.order.size());
+    if (!input.cell.may_overlap()) last_.resize(input.cell.queue_depth);
   }
-  void compare(const unsigned char* data, std::uint64_t bytes, std::uint64_t offset) {
-    const std::uint64_t at = checker_.first_difference(data, bytes, offset);
-    if (at == bytes) return;
-    const Cell& cell = input_.cell;
-    report_wrong_byte(file_path(cell, input_.part.file), offset + at, cell.interface);
+  ~Readings() {
+    for (const auto& last : last_)
+      if (last) output_.last_reads.push_back(*last);
+  }
+  Readings(const Readings&) = delete;
+  Readings& operator=(const Readings&) = delete;
+
+  void note(std::uint64_t call, MeasuredOperation operation, unsigned slot, std::uint64_t offset) {
+    if (input_.cell.mixes()) {
+      note_mixed(call, operation, slot, offset);
+    } else if (checks_) {
+      compare(checker_, slot, offset);
+    }
   }
 
  private:
+  void note_mixed(std::uint64_t call, MeasuredOperation operation, unsigned slot,
+                  std::uint64_t offset) {
+    const std::uint32_t place = input_.place_of_call(call);
+    if (operation == MeasuredOperation::write) {
+      written_[place] = true;
+      return;
+    }
+    if (call >= output_.ramp_operations) ++output_.read_operations;
+    const bool written = written_[place];
+    if (!last_.empty())
+      last_[slot] = {slot, offset, written ? input_.pattern_seed : input_.made_seed()};
+    if (checks_) compare(written ? checker_ : *made_checker_, slot, offset);
+  }
+  void compare(PatternChecker& checker, unsigned slot, std::uint64_t offset) const {
+    const Cell& cell = input_.cell;
+    const unsigned char* data = input_.buffer_of(slot, MeasuredOperation::read);
+    const std::uint64_t at = checker.first_difference(data, cell.call_bytes(), offset);
+    if (at != cell.call_bytes())
+      report_wrong_byte(file_path(cell, input_.part.file), offset + at, cell.interface);
+  }
+
   const ProgramInput& input_;
+  ProgramOutput& output_;
+  const bool checks_;
   PatternChecker checker_;
+  // Of mixed calls.
+  std::optional<PatternChecker> made_checker_;
+  std::vector<bool> written_;  // by place
+  std::vector<std::optional<ProgramOutput::LastRead>> last_;
 };
 
 // One call after the other.
 void stream(const ProgramInput& input, ProgramOutput& output) {
   const Cell& cell = input.cell;
   const std::uint64_t bytes = cell.call_bytes();
-  const bool writes = cell.operation == MeasuredOperation::write;
   PatternBuffer pattern(input.buffer, bytes, input.pattern_seed);
-  if (writes) pattern.assume(input.offset_of(0));
-  TimedCheck check(input);
-  const bool checks = check.wanted();
+  if (cell.operation == MeasuredOperation::write) pattern.assume(input.offset_of(0));
+  Readings readings(input, output);
   Pace pace(input, output);
   std::uint64_t done = 0;
   for (; pace.has_call(done); ++done) {
     const std::uint64_t offset = input.offset_of(done);
-    if (writes) pattern.move_to(offset);
+    const MeasuredOperation operation = input.operation_of(done);
+    unsigned char* const data = input.buffer_of(0, operation);
+    if (operation == MeasuredOperation::write) pattern.move_to(offset);
     std::int64_t moved = 0;
     if (pace.is_timed(done)) {
       const std::uint64_t begin = pace.begin(done);
-      moved = call(input, input.buffer, bytes, offset);
-      pace.end(done, begin);
+      moved = call(input, operation, data, bytes, offset);
+      pace.end(done, operation, begin);
     } else {
-      moved = call(input, input.buffer, bytes, offset);
+      moved = call(input, operation, data, bytes, offset);
     }
-    check_moved(input, moved, bytes, offset);
-    if (checks) check.compare(input.buffer, bytes, offset);
+    check_moved(input, operation, moved, bytes, offset);
+    readings.note(done, operation, 0, offset);
     check_running(input);
   }
   pace.finish(done);
@@ -191,15 +236,14 @@ void stream(const ProgramInput& input, ProgramOutput& output) {
 void stream_deep(const ProgramInput& input, ProgramOutput& output) {
   const Cell& cell = input.cell;
   const std::uint64_t bytes = cell.call_bytes();
-  const bool writes = cell.operation == MeasuredOperation::write;
   std::vector<std::uint64_t> began_ns(cell.queue_depth);
   std::vector<PatternBuffer> patterns;
   for (unsigned slot = 0; slot < cell.queue_depth; ++slot) {
     patterns.emplace_back(input.buffer + slot * bytes, bytes, input.pattern_seed);
-    if (writes && slot < cell.calls_per_thread()) patterns.back().assume(input.offset_of(slot));
+    if (cell.operation == MeasuredOperation::write && slot < cell.calls_per_thread())
+      patterns.back().assume(input.offset_of(slot));
   }
-  TimedCheck check(input);
-  const bool checks = check.wanted();
+  Readings readings(input, output);
   Pace pace(input, output);
   // `waited` of the transfers are done, `started` under way or done.
   std::uint64_t waited = 0;
@@ -207,19 +251,22 @@ void stream_deep(const ProgramInput& input, ProgramOutput& output) {
     if (started - waited < cell.queue_depth && pace.has_call(started)) {
       const auto slot = static_cast<unsigned>(started % cell.queue_depth);
       const std::uint64_t offset = input.offset_of(started);
-      if (writes) patterns[slot].move_to(offset);
+      const MeasuredOperation operation = input.operation_of(started);
+      if (operation == MeasuredOperation::write) patterns[slot].move_to(offset);
       if (pace.is_timed(started)) began_ns[slot] = pace.begin(started);
-      input.file().start(slot, input.buffer + slot * bytes, bytes, offset);
+      input.file().start(slot, operation, input.buffer_of(slot, operation), bytes, offset);
       ++started;
       continue;
     }
     if (waited == started) break;
     const auto slot = static_cast<unsigned>(waited % cell.queue_depth);
     const std::uint64_t offset = input.offset_of(waited);
-    const std::int64_t moved = finish(input, slot, input.buffer + slot * bytes, bytes, offset);
-    if (pace.is_timed(waited)) pace.end(waited, began_ns[slot]);
-    check_moved(input, moved, bytes, offset);
-    if (checks) check.compare(input.buffer + slot * bytes, bytes, offset);
+    const MeasuredOperation operation = input.operation_of(waited);
+    unsigned char* const data = input.buffer_of(slot, operation);
+    const std::int64_t moved = finish(input, operation, slot, data, bytes, offset);
+    if (pace.is_timed(waited)) pace.end(waited, operation, began_ns[slot]);
+    check_moved(input, operation, moved, bytes, offset);
+    readings.note(waited, operation, slot, offset);
     check_running(input);
     ++waited;
   }
@@ -239,11 +286,11 @@ void compute(const ProgramInput& input, ProgramOutput& output, std::uint64_t off
 void timed_call(const ProgramInput& input, ProgramOutput& output, std::uint64_t offset) {
   const std::uint64_t bytes = input.cell.call_bytes();
   const std::uint64_t begin = now_ns();
-  const std::int64_t moved = call(input, input.buffer, bytes, offset);
+  const std::int64_t moved = call(input, input.cell.operation, input.buffer, bytes, offset);
   const std::uint64_t took = now_ns() - begin;
   output.calls_ns += took;
   output.latencies.note(took);
-  check_moved(input, moved, bytes, offset);
+  check_moved(input, input.cell.operation, moved, bytes, offset);
   ++output.operations;
 }
 
@@ -286,7 +333,7 @@ void each_file(const ProgramInput& input, ProgramOutput& output) {
         writes ? write_all(file, input.buffer, bytes, 0) : file.read(input.buffer, bytes, 0);
     file.close();
     output.latencies.note(now_ns() - begin);
-    check_moved(input, moved, bytes, offset);
+    check_moved(input, cell.operation, moved, bytes, offset);
     check_running(input);
     ++output.operations;
   }
@@ -317,11 +364,11 @@ void report_wrong_byte(const std::string& path, std::uint64_t offset, Interface 
                       ", by way of " + name_of(interface));
 }
 
-void report_call(const Cell& cell, const ThreadPart& part, std::int64_t moved,
-                 std::uint64_t offset) {
+void report_call(const Cell& cell, MeasuredOperation operation, const ThreadPart& part,
+                 std::int64_t moved, std::uint64_t offset) {
   const Place place = place_of(cell, part, offset);
   const std::string what =
-      std::string(cell.operation == MeasuredOperation::read ? "reading " : "writing ") +
+      std::string(operation == MeasuredOperation::read ? "reading " : "writing ") +
       std::to_string(cell.call_bytes()) + " bytes at " + std::to_string(place.offset) + " of " +
       file_path(cell, place.file);
   if (moved < 0) throw Error(static_cast<int>(-moved), what);
@@ -349,11 +396,21 @@ std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread) {
   return drawn;
 }
 
+MeasuredOperation operation_of(const Cell& cell, unsigned thread, std::uint64_t call) {
+  if (!cell.mixes()) return cell.operation;
+  const std::uint64_t drawn = mix(mix(cell.seed + thread) ^ call) % 100;
+  return drawn < cell.read_percent ? MeasuredOperation::read : MeasuredOperation::write;
+}
+
 std::vector<bool> places_of(const Cell& cell, unsigned thread, std::uint64_t calls) {
   const std::vector<std::uint32_t> order = make_order(cell, thread);
   std::vector<bool> places(order.size());
-  for (std::uint64_t call = 0; call < std::min<std::uint64_t>(calls, order.size()); ++call)
-    places[order[call]] = true;
+  // The second pass goes to the same places, and only mixed calls do something else there.
+  const std::uint64_t end = cell.mixes() ? calls : std::min<std::uint64_t>(calls, order.size());
+  for (std::uint64_t call = 0; call < end; ++call) {
+    if (operation_of(cell, thread, call) == cell.operation)
+      places[order[call % order.size()]] = true;
+  }
   return places;
 }
 
@@ -363,6 +420,8 @@ void prepare_buffer(const ProgramInput& input) {
     std::memset(input.buffer, poison, cell.buffer_bytes());
     return;
   }
+  if (cell.mixes())
+    std::memset(input.buffer_of(0, MeasuredOperation::read), poison, cell.buffer_bytes() / 2);
   for (unsigned slot = 0; slot < cell.queue_depth && slot < cell.calls_per_thread(); ++slot) {
     fill_pattern(input.buffer + slot * cell.call_bytes(), cell.call_bytes(), input.offset_of(slot),
                  input.pattern_seed);

@@ -21,7 +21,9 @@ unsigned latency_stride(const Cell& cell);
 // Order in which one thread's calls go over its part: each of the places 0 to count - 1 once, or
 // as they are drawn.
 std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread);
-// The places to which the first so many of them go, each once.
+// What a call does. Of mixed ones chance has drawn it, the same in every repeat.
+MeasuredOperation operation_of(const Cell& cell, unsigned thread, std::uint64_t call);
+// The places to which the first so many of them go, where they are mixed to write.
 std::vector<bool> places_of(const Cell& cell, unsigned thread, std::uint64_t calls);
 
 // The contents are not what they should be; says where.
@@ -34,8 +36,8 @@ struct ContentsError : std::runtime_error {
                                     Interface interface);
 
 // Throws the ferry::Error for a call that failed (a negative errno) or moved less than asked.
-[[noreturn]] void report_call(const Cell& cell, const ThreadPart& part, std::int64_t moved,
-                              std::uint64_t offset);
+[[noreturn]] void report_call(const Cell& cell, MeasuredOperation operation, const ThreadPart& part,
+                              std::int64_t moved, std::uint64_t offset);
 
 struct ProgramInput {
   const Cell& cell;
@@ -46,11 +48,22 @@ struct ProgramInput {
   std::uint64_t pattern_seed;  // of the files: what is written, or must be read
   const std::vector<std::uint32_t>& order;
   const std::atomic<bool>& stopped;
+  unsigned thread = 0;
 
   FileAccess& file() const { return *files.front(); }
   // Where a call goes. A timed run goes over its part again and again.
-  std::uint64_t offset_of(std::uint64_t call) const {
-    return part.offset_of(order[call < order.size() ? call : call % order.size()]);
+  std::uint32_t place_of_call(std::uint64_t call) const {
+    return order[call < order.size() ? call : call % order.size()];
+  }
+  std::uint64_t offset_of(std::uint64_t call) const { return part.offset_of(place_of_call(call)); }
+  unsigned char* buffer_of(unsigned slot, MeasuredOperation operation) const {
+    const bool second = cell.mixes() && operation == MeasuredOperation::read;
+    return buffer + (slot + (second ? cell.queue_depth : 0)) * cell.call_bytes();
+  }
+  // Of what mixed calls find where none has written yet.
+  std::uint64_t made_seed() const { return made_seed_of(pattern_seed); }
+  MeasuredOperation operation_of(std::uint64_t call) const {
+    return cell.mixes() ? bench::operation_of(cell, thread, call) : cell.operation;
   }
 };
 
@@ -62,7 +75,16 @@ struct ProgramOutput {
   std::uint64_t calls_ns = 0;    // iterative, once: inside the calls
   std::uint64_t compute_ns = 0;  // iterative, once: the rest of the loop
   std::uint32_t sum = 0;         // iterative, once: of the words that were read
-  LatencyHistogram latencies;
+  LatencyHistogram latencies;    // mixed: of the writes
+  // Mixed calls.
+  std::uint64_t read_operations = 0;  // without those of the ramp
+  LatencyHistogram read_latencies;
+  struct LastRead {
+    unsigned slot;
+    std::uint64_t offset;
+    std::uint64_t pattern_seed;  // of what must have been found there
+  };
+  std::vector<LastRead> last_reads;
 };
 
 // Makes the buffer ready, outside the timed region: for writes with what goes first, for reads with

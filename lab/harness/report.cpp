@@ -11,8 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json latency_json(const Cell& cell, const Sample& sample) {
-  const LatencyHistogram& found = sample.latencies;
+Json latency_json(const Cell& cell, const LatencyHistogram& found) {
   const std::uint64_t samples = found.samples();
   if (samples == 0) return nullptr;
   Json latency = {{"p50", found.percentile(500)},
@@ -53,22 +52,35 @@ Json storage_json(const StorageCounters& counters) {
           {"network_read_bytes", or_null(counters.network_read_bytes)}};
 }
 
+LatencyHistogram all_latencies(const Sample& sample) {
+  LatencyHistogram all = sample.latencies;
+  all.add(sample.read_latencies);
+  return all;
+}
+
 // Also of a GPU's warps.
 Json of_threads(const Cell& cell, const Sample& sample) {
-  return {{"deadline_reached", sample.deadline_reached},
-          {"flush_ns", sample.flush_ns},
-          {"compute_ns", cell.computes() ? Json(sample.compute_ns) : Json(nullptr)},
-          {"first_done_ns", sample.first_done_ns},
-          {"last_done_ns", sample.last_done_ns},
-          {"latency_ns", latency_json(cell, sample)},
-          {"callers", usage_json(sample.callers)},
-          {"server", usage_json(sample.others)},
-          {"storage", storage_json(sample.storage)},
-          {"device_cache_state",
-           sample.device_cache ? Json(name_of(*sample.device_cache)) : Json(nullptr)},
-          {"counters", counters_json(sample.counted, runtime_counters, runtime_counters_shown)},
-          {"cache",
-           cell.is_cached() ? counters_json(sample.counted.cache, cache_counters) : Json(nullptr)}};
+  Json facts = {
+      {"deadline_reached", sample.deadline_reached},
+      {"flush_ns", sample.flush_ns},
+      {"compute_ns", cell.computes() ? Json(sample.compute_ns) : Json(nullptr)},
+      {"first_done_ns", sample.first_done_ns},
+      {"last_done_ns", sample.last_done_ns},
+      {"latency_ns", latency_json(cell, all_latencies(sample))},
+      {"callers", usage_json(sample.callers)},
+      {"server", usage_json(sample.others)},
+      {"storage", storage_json(sample.storage)},
+      {"device_cache_state",
+       sample.device_cache ? Json(name_of(*sample.device_cache)) : Json(nullptr)},
+      {"counters", counters_json(sample.counted, runtime_counters, runtime_counters_shown)},
+      {"cache",
+       cell.is_cached() ? counters_json(sample.counted.cache, cache_counters) : Json(nullptr)}};
+  if (cell.mixes()) {
+    facts["mixed"] = {{"read_operations", sample.read_operations},
+                      {"read_latency_ns", latency_json(cell, sample.read_latencies)},
+                      {"write_latency_ns", latency_json(cell, sample.latencies)}};
+  }
+  return facts;
 }
 
 }  // namespace

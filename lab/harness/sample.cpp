@@ -94,6 +94,8 @@ Sample Counting::make_sample(const Threads& threads, const std::vector<unsigned>
     sample.deadline_reached = sample.deadline_reached || thread.output.deadline_reached;
     sample.sum += thread.output.sum;
     sample.latencies.add(thread.output.latencies);
+    sample.read_operations += thread.output.read_operations;
+    sample.read_latencies.add(thread.output.read_latencies);
   }
   counting_ += sample.callers;
   sample.others = others(process_, counting_);

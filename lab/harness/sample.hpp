@@ -45,7 +45,9 @@ struct Sample {
   RuntimeStatistics counted;
   StorageCounters storage;
   std::optional<DeviceCacheState> device_cache;  // reads through the device's cache only
-  LatencyHistogram latencies;                    // of the calls that were timed
+  LatencyHistogram latencies;                    // of the calls that were timed; mixed: the writes
+  std::uint64_t read_operations = 0;             // mixed
+  LatencyHistogram read_latencies;               // mixed
   // Of ranks: what the report says in the place of what only threads and warps have.
   std::shared_ptr<const nlohmann::ordered_json> of_ranks;
 };

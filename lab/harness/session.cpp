@@ -213,10 +213,17 @@ void Session::write_once(std::size_t index, unsigned round) {
   ScratchFiles made(std::move(fresh));
   Sample sample;
   try {
-    if (cell.rewrite) {  // other contents than those that the timed writes bring
+    if (cell.rewrite) {
       for (unsigned i = 0; i < file_count(cell); ++i)
-        make_file(cell, run.pattern_seed + 1, i);
+        make_file(cell, made_seed_of(run.pattern_seed), i);
       run.create_flags = 0;
+    }
+    if (cell.mixes() && round == 0) {
+      Cell made_by_it = cell;
+      made_by_it.operation = MeasuredOperation::read;
+      made_by_it.read_percent = 0;
+      made_by_it.expect_pattern_seed = made_seed_of(run.pattern_seed);
+      runtimes_.of(cell).verify_reads(made_by_it, interruption_.stopped());
     }
     // Ferry's own views make it with its stripes themselves.
     if (cell.is_striped() && cell.interface != Interface::ferry) {

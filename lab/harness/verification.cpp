@@ -153,6 +153,16 @@ void verify_buffer(const ProgramInput& input, std::uint64_t calls) {
   }
 }
 
+void verify_last_reads(const ProgramInput& input, const ProgramOutput& output) {
+  std::vector<unsigned char> expected(input.cell.call_bytes());
+  for (const ProgramOutput::LastRead& last : output.last_reads) {
+    fill_pattern(expected.data(), expected.size(), last.offset, last.pattern_seed);
+    compare_contents(file_path(input.cell, input.part.file), input.cell.interface,
+                     input.buffer_of(last.slot, MeasuredOperation::read), expected.data(),
+                     expected.size(), last.offset);
+  }
+}
+
 void verify_written(const Cell& cell, std::uint64_t pattern_seed) {
   for (unsigned i = 0; i < file_count(cell); ++i)
     verify_written(cell, pattern_seed, i, 0, file_bytes(cell, i));
@@ -188,10 +198,11 @@ void verify_written(const Cell& cell, std::uint64_t pattern_seed,
     const StoredFile file(file_path(cell, part.file));
     const std::vector<bool> written = places_of(cell, i, calls_of_part[i]);
     for (std::uint64_t place = 0; place < written.size(); ++place) {
-      if (!written[place]) continue;
+      if (!written[place] && !cell.mixes()) continue;
       const std::uint64_t offset = part.offset_of(place);
+      const std::uint64_t seed = written[place] ? pattern_seed : made_seed_of(pattern_seed);
       file.read(found.data(), bytes, offset);
-      fill_pattern(expected.data(), bytes, offset, file_seed(pattern_seed, part.file));
+      fill_pattern(expected.data(), bytes, offset, file_seed(seed, part.file));
       compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, offset);
     }
   }
@@ -221,7 +232,8 @@ void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {
     if (is_foreign(cell.order)) swap_bytes(data.data(), bytes, cell.element_bytes);
     file.write(data.data(), bytes, at);
   }
-  if (cell.operation == MeasuredOperation::read || cell.direct || cell.syncs()) file.sync();
+  const bool is_read = cell.operation == MeasuredOperation::read || cell.mixes();
+  if (is_read || cell.direct || cell.syncs()) file.sync();
 }
 
 void complete_written(const Cell& cell, std::uint64_t pattern_seed,

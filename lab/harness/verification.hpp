@@ -46,6 +46,9 @@ std::uint32_t sum_files(const Cell& cell);
 // What is left in the buffer after a timed read of so many calls, that is the last of every slot.
 void verify_buffer(const ProgramInput& input, std::uint64_t calls);
 
+// The same of mixed calls.
+void verify_last_reads(const ProgramInput& input, const ProgramOutput& output);
+
 // Reads back, in that way, what a write cell has written: everything, [begin, end) of one file, or
 // the places of so many calls of each part. Throws ContentsError, ferry::Error.
 void verify_written(const Cell& cell, std::uint64_t pattern_seed);

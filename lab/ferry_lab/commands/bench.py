@@ -156,6 +156,12 @@ _option = functools.partial(click.option, show_default=True)
 @_option("-o", "--test-file", metavar="PATH", type=PATH_TYPE, help="Another way to give PATH.")
 @_option("-w", "--write", is_flag=True, help="Write a new file.")
 @_option("-r", "--read", is_flag=True, help="Read. Without -w and -r: write, then read.")
+@_option(
+    "--mix",
+    type=CountType(1, 99),
+    metavar="PERCENT",
+    help="Read with so many percent of the calls and write with the others, in a new file that is filled before.",
+)
 @_option("-F", "--file-per-thread", is_flag=True, help="One file per thread: PATH.00000000, PATH.00000001, ...")
 @_option("-C", "--reorder", is_flag=True, help="Each thread reads the next thread's data.")
 @_option(
@@ -272,7 +278,9 @@ def command(path: str | None, test_file: str | None, **given: Any) -> None:
 
 def _read_options(given: dict[str, Any], path: Any) -> BenchOptions:
     """Returns the options. Raises UsageError for flags that exclude each other."""
-    if not given["write"] and not given["read"]:
+    if given["mix"]:
+        _check_mix(given)
+    elif not given["write"] and not given["read"]:
         given |= {"write": True, "read": True}
     cache_flags = [flag for name, flag in _CACHE_FLAGS.items() if given[name]]
     runtime = {name: given.pop(name) or getattr(RuntimeSettings, name) for name in _RUNTIME}
@@ -291,7 +299,8 @@ def _read_options(given: dict[str, Any], path: Any) -> BenchOptions:
     _check_pace(options)
     _check_device(options)
     _check_interface(options)
-    _check_operations(options)
+    if not options.mix:
+        _check_operations(options)
     _check_cache(options, cache_flags)
     return options
 
@@ -304,6 +313,29 @@ def _reorder(threads: int, neighbour: bool, at_random: bool) -> str:
     if threads == 1:
         raise click.UsageError(f"{'-C' if neighbour else '-Z'} needs --threads 2 or more")
     return "neighbour" if neighbour else "random"
+
+
+# What goes with -w or -r alone: the file of mixed calls is made for each repeat, and removed.
+_NOT_MIXED = {
+    **{"write": "-w", "read": "-r", "reorder": "-C", "reorder_random": "-Z", "check_write": "-W"},
+    **{"keep": "-k", "cold": "--cold", "overwrite": "--overwrite"},
+}
+
+
+def _check_mix(given: dict[str, Any]) -> None:
+    for name, flag in _NOT_MIXED.items():
+        if given[name]:
+            raise click.UsageError(
+                f"{flag} does not go with --mix, which reads and writes a file of its own; leave it out"
+            )
+    if given["device"] == "cuda":
+        raise click.UsageError("--mix is for --device cpu; kernels either read or write")
+    repeats_places = given["distribution"] or given["time_s"]
+    if given["check_read"] and given["queue_depth"] > 1 and repeats_places:
+        raise click.UsageError(
+            "-R with --mix needs --queue-depth 1, or each place once: with --distribution or --time a read may meet a "
+            "write to its place in flight"
+        )
 
 
 def _pattern(at_random: bool, distribution: str | None) -> str:

@@ -174,6 +174,14 @@ class Latencies(Record):
     ] = UNSET
 
 
+class MixedCalls(Record):
+    """Reads and writes of operation mixed apart."""
+
+    read_operations: Count
+    read_latency_ns: Latencies | None
+    write_latency_ns: Latencies | None
+
+
 class Usage(Record):
     user_cpu_ns: Count
     system_cpu_ns: Count
@@ -256,6 +264,7 @@ class Repeat(Record):
         Meta(description="Ferry's own counters over the same time.", extra_json_schema={"required": COUNTERS}),
     ]
     cache: Annotated[CacheCounters | None, about("null where no such cache is used")]
+    mixed: Annotated[MixedCalls | UnsetType, about("of operation mixed alone")] = UNSET
 
 
 class ImportedCallers(Record):
@@ -466,7 +475,7 @@ class MeasuredRow(Record, Row):
         Literal["stream", "iterative", "once", "files"],
         about("files: each transfer in a file of its own, opened and closed within it"),
     ]
-    operation: Operation
+    operation: Literal["read", "write", "mixed"]
     pattern: Annotated[
         str,
         Meta(
@@ -512,6 +521,9 @@ class MeasuredRow(Record, Row):
     cache_switches: Annotated[
         list[str] | UnsetType | None,
         about("optimisations of the device's page cache that were on; null: all, or there is no such cache"),
+    ] = UNSET
+    read_percent: Annotated[
+        Count | UnsetType, about("operation mixed: so many of the calls read, the others write; else 0")
     ] = UNSET
     time_ms: Annotated[Count | UnsetType, about("transfers went on for so long, over and over; 0: once")] = UNSET
     ramp_ms: Annotated[Count | UnsetType, about("before that, and not counted in bytes, operations and times")] = UNSET

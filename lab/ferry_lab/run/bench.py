@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class BenchOptions:
     interface: str
     write: bool
     read: bool
+    mix: int | None  # percent of reads, in the place of both
     block_bytes: int  # per thread and segment
     transfer_bytes: int
     segments: int
@@ -98,11 +99,13 @@ def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = 
         check=options.check_write if writes else options.check_read,
         latency=options.latency,
         direct=options.direct,
-        sync="fsync" if writes and options.sync else "none",
+        sync="fsync" if options.sync and operation != "read" else "none",
         cold=not writes and options.cold,
         warm=not writes and options.warm,
         overwrite=writes and options.overwrite,
         keep=writes and (options.keep or options.read),
+        rewrite=operation == "mixed",
+        read_percent=options.mix or 0,
         expect_pattern_seed=pattern_seed,
     )
 
@@ -130,7 +133,7 @@ def run(options: BenchOptions) -> None:
 
 def _check_path(options: BenchOptions) -> None:
     for path in options.files:
-        if not options.write:
+        if not options.write and not options.mix:
             _check_size(options, path)
         elif is_uri(path):  # whose storage does not report its free space
             remote_files.check_new_file(path, options.overwrite)
@@ -174,9 +177,12 @@ def _check_memory(options: BenchOptions) -> None:
 def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
     """Writes and then reads, as asked for; removes the files it made unless kept."""
     phases: list[tuple[Cell, Measurement]] = []
-    ours = [path for path in options.files if options.write and not _is_there(options, path)]
+    ours = [path for path in options.files if (options.write or options.mix) and not _is_there(options, path)]
     try:
         seed = None
+        if options.mix:
+            cell = make_cell(options, "mixed")
+            return [(cell, _measure(options, cell))]
         if options.write:
             cell = make_cell(options, "write")
             phases.append((cell, _measure(options, cell)))
@@ -250,7 +256,17 @@ def _state_notes(row: MeasuredRow) -> list[str]:
 
 # The options that the document repeats, in its order.
 _SETTINGS = (
-    *("interface", "placement", "block_bytes", "transfer_bytes", "repeats", "threads", "queue_depth", "segments"),
+    *(
+        "interface",
+        "placement",
+        "mix",
+        "block_bytes",
+        "transfer_bytes",
+        "repeats",
+        "threads",
+        "queue_depth",
+        "segments",
+    ),
     *(
         "file_per_thread",
         "reorder",
@@ -339,8 +355,8 @@ def _print_table(console: Console, rows: Sequence[MeasuredRow]) -> None:
         console.print()
     for row in rows:
         console.print(_summary(row), soft_wrap=True)
-        if any(sample.latency_ns is not None for sample in row.repeats):
-            console.print(_latency_line(row), soft_wrap=True)
+        for line in _latency_lines(row):
+            console.print(line, soft_wrap=True)
         if row.repeats[0].cache is not None:
             console.print(_cache_line(row), soft_wrap=True)
     for row in rows:
@@ -395,16 +411,28 @@ def _summary(row: MeasuredRow) -> str:
     )
 
 
-def _latency_line(row: MeasuredRow) -> str:
-    """Latency of single calls: of all together or medians of the repeats' percentiles, and the longest call."""
-    found = [row.latency_ns] if row.latency_ns else [s.latency_ns for s in row.repeats if s.latency_ns is not None]
+def _latency_lines(row: MeasuredRow) -> Iterator[str]:
+    """Latency of single calls; where they are mixed, also of reads and writes apart."""
+    calls = sum(sample.operations for sample in row.repeats)
+    yield from _latency_line(f"{row.operation}: single calls", [s.latency_ns for s in row.repeats], calls)
+    mixed = [sample.mixed for sample in row.repeats if sample.mixed]
+    if mixed:
+        reads = sum(one.read_operations for one in mixed)
+        yield from _latency_line(f"{row.operation}: reads", [one.read_latency_ns for one in mixed], reads)
+        yield from _latency_line(f"{row.operation}: writes", [one.write_latency_ns for one in mixed], calls - reads)
+
+
+def _latency_line(head: str, of_repeats: Sequence[Latencies | None], calls: int) -> Iterator[str]:
+    """Latencies of all together or medians of the repeats' percentiles, and the longest call."""
+    found = [one for one in of_repeats if one is not None]
+    if not found:
+        return
+    if found[0].histogram:
+        found = [latencies.merge(found)]
     texts = [f"{latencies.words(name)} within {_median_us(found, name)}" for name in latencies.shown(found)]
     longest = max(one.max for one in found) * 1e-3
     timed = sum(one.samples for one in found)
-    calls = sum(sample.operations for sample in row.repeats)
-    return (
-        f"{row.operation}: single calls: {', '.join(texts)}, longest {longest:.2f} µs ({timed} of {calls} calls timed)"
-    )
+    yield f"{head}: {', '.join(texts)}, longest {longest:.2f} µs ({timed} of {calls} calls timed)"
 
 
 def _median_us(found: Sequence[Latencies], percentile: str) -> str:

@@ -53,7 +53,7 @@ class Cell:
 
     id: str
     interface: str  # one of INTERFACES
-    operation: str  # read, write
+    operation: str  # read, write, mixed
     path: str
     transfer_bytes: int
     total_bytes: int
@@ -79,6 +79,7 @@ class Cell:
     cold: bool = False  # drop the file from the host's cache first
     warm: bool = False  # fill the device's cache first
     rewrite: bool = False  # writes: over existing contents
+    read_percent: int = 0  # operation mixed: so many of the calls read, the others rewrite
     buffer_offset_bytes: int = 0  # of the buffer, from the beginning of a page
     cache_switches: Sequence[str] | None = None  # optimisations switched on; None: all
     overwrite: bool = False

@@ -25,7 +25,7 @@ def compare(paths: tuple[str, str], documents: tuple[Document, Document]) -> Res
     if not common:
         raise FerryError(
             f"{paths[0]} ({', '.join(of_a)}) and {paths[1]} ({', '.join(of_b)}) have no row in common; "
-            "measure both with the same of -w and -r, or with the same study"
+            "measure both with the same of -w, -r and --mix, or with the same study"
         )
     return ResultsComparison(
         schema=SCHEMA,

@@ -92,7 +92,7 @@ void KernelGroups::check() const {
       report_wrong_byte(path, fault.offset, cell_.interface);
     const bool moves = fault.step == KernelStep::transfer || fault.step == KernelStep::warm ||
                        fault.step == KernelStep::read_back;
-    if (moves) report_call(cell_, group.part, fault.result, fault.offset);
+    if (moves) report_call(cell_, cell_.operation, group.part, fault.result, fault.offset);
     throw Error(static_cast<int>(-fault.result), doing(fault.step) + path);
   }
 }

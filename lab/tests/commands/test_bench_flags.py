@@ -159,6 +159,54 @@ def test_a_deadline_ends_a_read(tmp_path: Path, way: dict[str, Any]) -> None:
         assert 0 < sample["bytes"] == 512 * sample["operations"] < 64 << 20
 
 
+# ---- reads and writes mixed ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", ["sequential", "random", "zipf:1.1"])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(
+    "way",
+    [
+        *({"interface": interface} for interface in INTERFACES),
+        *(
+            {"queue_depth": 7},
+            {"interface": "uring", "queue_depth": 7, "direct": True},
+            {"interface": "posix", "direct": True},
+        ),
+        *({"placement": "compute"}, {"placement": "compute", "warm": True}, {"placement": "automatic"}),
+        {"interface": "posix", "time_ms": 20, "ramp_ms": 10},
+        {"interface": "posix", "deadline_ms": 1000},
+    ],
+    ids=str,
+)
+def test_reads_and_writes_are_mixed(tmp_path: Path, way: dict[str, Any], own: bool, pattern: str) -> None:
+    overlaps = pattern == "zipf:1.1" and "queue_depth" in way
+    mixed = {**way, "operation": "mixed", "read_percent": 60, "check": not overlaps, "sync": "fsync"}
+    layout = {"threads": 2, "segments": 3, "file_per_thread": own, "pattern": pattern, "total_bytes": 24 * 64 * KIB}
+    samples = measure([cell(tmp_path / "new", latency=True, **layout, **mixed)], repeats=2)
+    for sample in samples:
+        apart = sample["mixed"]
+        assert 0.4 < apart["read_operations"] / sample["operations"] < 0.8
+        assert apart["read_latency_ns"]["samples"] == apart["read_operations"]
+        assert apart["write_latency_ns"]["samples"] == sample["operations"] - apart["read_operations"]
+        assert sample["latency_ns"]["samples"] == sample["operations"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mixed_calls_are_shown_together_and_apart(command: Command, scratch: Path) -> None:
+    flags = "--mix 70 -a posix -e -R -z -b 1m -t 4k -i 2 --threads 2 --latency".split()
+    document, text = measured(command, "bench", *flags, "file")
+    (row,) = document["rows"]
+    assert (row["id"], row["operation"], row["read_percent"], row["rewrite"]) == ("mixed", "mixed", 70, True)
+    assert document["settings"]["mix"] == 70
+    reads = sum(sample["mixed"]["read_operations"] for sample in row["repeats"])
+    heads = {line.partition(": 50 %")[0]: line for line in text.splitlines() if ": 50 %" in line}
+    assert set(heads) == {"mixed: single calls", "mixed: reads", "mixed: writes"}
+    assert heads["mixed: reads"].endswith(f"({reads} of {reads} calls timed)")
+    assert heads["mixed: writes"].endswith(f"({1024 - reads} of {1024 - reads} calls timed)")
+    assert list(scratch.iterdir()) == []
+
+
 # ---- for a fixed time, at a fixed rate -----------------------------------------------------------
 
 

@@ -118,6 +118,26 @@ TEST(Plan, RefusesPacesThatDoNotGoTogether) {
             "cells[0].time_ms: needs program stream");
 }
 
+Cell with_operation(const std::string& changes) {
+  return read_plan(R"({"schema": "ferry.plan/3", "cells": [{"id": "a", "interface": "uring",
+    "path": "/f", "transfer_bytes": 4, "total_bytes": 8, "operation": )" +
+                   changes + "}]}")
+      .cells[0];
+}
+
+TEST(Plan, MixedCallsRewriteAFile) {
+  const Cell mixed = with_operation(R"("mixed", "read_percent": 70, "queue_depth": 3)");
+  EXPECT_EQ(mixed.operation, MeasuredOperation::write);
+  EXPECT_TRUE(mixed.rewrite);
+  EXPECT_EQ(mixed.buffer_bytes(), 2U * 3 * 4);
+  for (const char* wrong :
+       {R"("mixed")", R"("write", "read_percent": 70)", R"("mixed", "read_percent": 100)",
+        R"("mixed", "read_percent": 7, "keep": true)",
+        R"("mixed", "read_percent": 7, "program": "once")",
+        R"("mixed", "read_percent": 7, "queue_depth": 2, "check": true, "time_ms": 1)"})
+    EXPECT_THROW(with_operation(wrong), PlanError) << wrong;
+}
+
 TEST(RanksPlan, RefusesTwoCellsOfOneName) {
   EXPECT_THROW(read("{" + cell + "}, {" + cell + "}"), PlanError);
 }

@@ -139,6 +139,7 @@ def test_what_fails_in_the_kernel_names_the_file(tmp_path: Path) -> None:
         ({"interface": "posix"}, "interface must be ferry"),
         ({"program": "once"}, "program must be stream"),
         ({"placement": "service"}, "placement cannot be service"),
+        ({"operation": "mixed", "read_percent": 50}, "operation cannot be mixed"),
         ({"time_ms": 5}, "time_ms cannot be chosen"),
         ({"rate_bytes_per_s": 5}, "rate_bytes_per_s cannot be chosen"),
         ({"placement": "compute", "cache_switches": []}, "cache_switches cannot be chosen"),

@@ -1,0 +1,152 @@
+// Calls of which some read and some write: what each must find, and what must be there afterwards.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "harness/pattern.hpp"
+#include "harness/programs.hpp"
+#include "harness/verification.hpp"
+#include "support/files.hpp"
+
+namespace ferry::bench::mixed_test {
+namespace {
+
+constexpr std::uint64_t call_bytes = 4096;
+constexpr unsigned places = 64;
+constexpr std::uint64_t seed = 7;
+
+// A file in memory, which may lose writes.
+class MemoryFile final : public FileAccess {
+ public:
+  explicit MemoryFile(bool loses)
+      : FileAccess("memory"), loses_(loses), data_(places * call_bytes) {
+    fill_pattern(data_.data(), data_.size(), 0, made_seed_of(seed));
+  }
+  void open(int) override {}
+  std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    std::memcpy(data, data_.data() + offset, bytes);
+    return static_cast<std::int64_t>(bytes);
+  }
+  std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    if (!loses_) std::memcpy(data_.data() + offset, data, bytes);
+    return static_cast<std::int64_t>(bytes);
+  }
+  void sync() override {}
+  void close() override {}
+
+ private:
+  const bool loses_;
+  std::vector<unsigned char> data_;
+};
+
+Cell mixed_cell(Offsets offsets) {
+  Cell cell;
+  cell.interface = Interface::posix;
+  cell.operation = MeasuredOperation::write;
+  cell.rewrite = true;
+  cell.read_percent = 60;
+  cell.transfer_bytes = call_bytes;
+  cell.total_bytes = places * call_bytes;
+  cell.offsets = offsets;
+  cell.hot_file_percent = 10;
+  cell.hot_call_percent = 90;
+  return cell;
+}
+
+// Runs the cell on such a file, and verifies what the last read has found.
+ProgramOutput run(const Cell& cell, bool loses_writes) {
+  Accesses files;
+  files.push_back(std::make_unique<MemoryFile>(loses_writes));
+  std::vector<unsigned char> buffer(cell.buffer_bytes());
+  const std::vector<std::uint32_t> order = make_order(cell, 0);
+  const std::atomic<bool> stopped{false};
+  const ProgramInput input{cell, files, O_RDWR, buffer.data(), part_of(cell, 0),
+                           seed, order, stopped};
+  ProgramOutput output;
+  prepare_buffer(input);
+  run_program(input, output);
+  verify_last_reads(input, output);
+  return output;
+}
+
+std::uint64_t reads_of(const Cell& cell, std::uint64_t calls) {
+  std::uint64_t reads = 0;
+  for (std::uint64_t call = 0; call < calls; ++call)
+    if (operation_of(cell, 0, call) == MeasuredOperation::read) ++reads;
+  return reads;
+}
+
+TEST(Mixed, AsManyCallsReadAsShould) {
+  Cell cell = mixed_cell(Offsets::sequential);
+  for (const unsigned percent : {1U, 30U, 70U, 99U}) {
+    cell.read_percent = percent;
+    EXPECT_NEAR(static_cast<double>(reads_of(cell, 100'000)), 1000.0 * percent, 700);
+  }
+  cell.read_percent = 0;
+  EXPECT_EQ(reads_of(cell, 100), 0U);
+}
+
+TEST(Mixed, ReadsFindWhatWasMadeOrWritten) {
+  for (const Offsets offsets : {Offsets::sequential, Offsets::random, Offsets::hotspot}) {
+    Cell cell = mixed_cell(offsets);
+    for (const bool check : {false, true}) {
+      cell.check = check;
+      const ProgramOutput output = run(cell, false);
+      EXPECT_EQ(output.operations, places);
+      EXPECT_EQ(output.read_operations, reads_of(cell, places));
+      EXPECT_EQ(output.last_reads.size(), 1U);
+    }
+  }
+}
+
+TEST(Mixed, LatenciesOfReadsAndWritesAreApart) {
+  Cell cell = mixed_cell(Offsets::random);
+  cell.latency = true;
+  const ProgramOutput output = run(cell, false);
+  EXPECT_EQ(output.read_latencies.samples(), reads_of(cell, places));
+  EXPECT_EQ(output.latencies.samples(), places - reads_of(cell, places));
+}
+
+TEST(Mixed, AReadThatFindsNoWriteBeforeItIsCaught) {
+  Cell cell = mixed_cell(Offsets::hotspot);
+  cell.check = true;
+  EXPECT_THROW(run(cell, true), ContentsError);
+}
+
+TEST(Mixed, WhatIsWrittenAndWhatIsNotIsVerified) {
+  const test::ScratchDirectory directory;
+  Cell cell = mixed_cell(Offsets::random);
+  cell.path = directory / "file";
+  make_file(cell, made_seed_of(seed), 0);
+  const std::vector<std::uint64_t> calls{places / 2};
+  EXPECT_THROW(verify_written(cell, seed, calls), ContentsError);  // nothing is written yet
+  const std::vector<bool> written = places_of(cell, 0, calls[0]);
+  EXPECT_EQ(static_cast<std::uint64_t>(std::count(written.begin(), written.end(), true)),
+            calls[0] - reads_of(cell, calls[0]));
+  std::vector<unsigned char> data(call_bytes);
+  const auto write = [&](std::uint64_t place) {
+    fill_pattern(data.data(), call_bytes, place * call_bytes, seed);
+    StoredFile(cell.path, O_WRONLY).write(data.data(), call_bytes, place * call_bytes);
+  };
+  std::uint64_t other = places;
+  for (std::uint64_t place = 0; place < places; ++place) {
+    if (written[place]) {
+      write(place);
+    } else {
+      other = place;
+    }
+  }
+  verify_written(cell, seed, calls);
+  write(other);
+  EXPECT_THROW(verify_written(cell, seed, calls), ContentsError);
+}
+
+}  // namespace
+}  // namespace ferry::bench::mixed_test
