@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include <sys/resource.h>
+#include "base/waits.hpp"
 
 namespace ferry::bulk {
 namespace {
@@ -11,14 +11,6 @@ namespace {
 constexpr std::size_t run_files = 16;
 // Reading a cached file takes less than 10 us, one on a disk more than 50.
 constexpr std::chrono::microseconds slow_each{40};
-
-// How often this thread has waited. Slowness alone may mean that others use its CPU, where more
-// threads would do harm.
-std::uint64_t waits_so_far() {
-  rusage usage{};
-  getrusage(RUSAGE_THREAD, &usage);
-  return static_cast<std::uint64_t>(usage.ru_nvcsw);
-}
 
 }  // namespace
 
@@ -30,6 +22,7 @@ bool FilesJob::read_some(Lane& lane, bool& slow) {
   const auto begin = std::chrono::steady_clock::now();
   for (std::size_t index = first; index < last; ++index)
     contents_[index] = lane.read_file(paths_[index]);
+  // Slowness alone may mean that others use this CPU, where more threads would do harm.
   slow = std::chrono::steady_clock::now() - begin > slow_each * (last - first) &&
          waits_so_far() - waits_before >= (last - first) / 2;
   if (done_.fetch_add(last - first, std::memory_order_acq_rel) + (last - first) == paths_.size())

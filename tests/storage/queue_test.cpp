@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/futex.hpp"
+#include "base/waits.hpp"
 #include "storage/posix/posix.hpp"
 #include "support/blocked_file.hpp"
 #include "support/depth.hpp"
@@ -463,18 +464,67 @@ TEST(Posix, DescribesItself) {
   }
 }
 
-TEST(InlinePolicy, PausesAfterASlowCall) {
+class InlineCalls : public testing::Test {
+ protected:
   using Clock = InlinePolicy::Clock;
+  // A call that the thread begins now, with so many waits in it.
+  void call(Clock::duration takes, std::uint64_t waits) {
+    const Clock::time_point begin = now;
+    now += takes;
+    waits_in_all += waits;
+    policy.took(begin, now, [&] { return waits_in_all; });
+  }
+
   InlinePolicy policy;
-  const Clock::time_point start{std::chrono::hours(1)};
-  EXPECT_TRUE(policy.allows(start));
-  policy.took(start, start + InlinePolicy::slow);
-  EXPECT_TRUE(policy.allows(start + InlinePolicy::slow));
-  const Clock::time_point end = start + 2 * InlinePolicy::slow;
-  policy.took(start, end);
-  EXPECT_FALSE(policy.allows(end));
-  EXPECT_FALSE(policy.allows(end + InlinePolicy::pause - std::chrono::nanoseconds(1)));
-  EXPECT_TRUE(policy.allows(end + InlinePolicy::pause));
+  Clock::time_point now{std::chrono::hours(1)};
+  std::uint64_t waits_in_all = 7;
+  static constexpr Clock::duration long_time = 2 * InlinePolicy::slow;
+};
+
+TEST_F(InlineCalls, PauseAfterOneThatWaited) {
+  EXPECT_TRUE(policy.allows(now));
+  policy.rested(waits_in_all);
+  call(InlinePolicy::slow, 1);
+  EXPECT_TRUE(policy.allows(now)) << "short enough";
+  call(long_time, 1);
+  EXPECT_FALSE(policy.allows(now));
+  EXPECT_FALSE(policy.allows(now + InlinePolicy::pause - std::chrono::nanoseconds(1)));
+  EXPECT_TRUE(policy.allows(now + InlinePolicy::pause));
+}
+
+TEST_F(InlineCalls, PauseAfterSeveralThatWereHeldUp) {
+  policy.rested(waits_in_all);
+  for (unsigned i = 1; i < InlinePolicy::long_calls_max; ++i) {
+    call(long_time, 0);
+    EXPECT_TRUE(policy.allows(now)) << i;
+  }
+  call(long_time, 0);
+  EXPECT_FALSE(policy.allows(now));
+}
+
+TEST_F(InlineCalls, GoOnWhereFewAreHeldUpNowAndThen) {
+  policy.rested(waits_in_all);
+  for (int i = 0; i < 10; ++i) {
+    call(long_time, 0);
+    EXPECT_TRUE(policy.allows(now)) << i;
+    now += InlinePolicy::pause;
+    call(std::chrono::microseconds(1), 0);
+    now += std::chrono::nanoseconds(1);
+  }
+}
+
+TEST_F(InlineCalls, DoNotCountTheThreadsOwnSleep) {
+  policy.rested(waits_in_all);
+  waits_in_all += 5;
+  policy.rested(waits_in_all);
+  call(long_time, 0);
+  EXPECT_TRUE(policy.allows(now));
+}
+
+TEST(Waits, AreCountedOfAThreadThatSleeps) {
+  const std::uint64_t before = waits_so_far();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_GT(waits_so_far(), before);
 }
 
 }  // namespace

@@ -128,6 +128,11 @@ Operation* PosixQueue::reap() {
   return operation;
 }
 
+void PosixQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
+  InboxQueue::wait(seen, timeout);
+  rested();
+}
+
 bool PosixQueue::execute_if_allowed(Operation& operation) {
   if (!policy_.allows(InlinePolicy::Clock::now())) return false;
   execute_now(operation);
@@ -144,7 +149,7 @@ bool PosixQueue::open_at_once(Operation& operation) {
   FileFacts facts;
   const int fd = mounts_.open(operation.path, opening_flags(operation), facts);
   if (fd < 0) {
-    policy_.took(begin, InlinePolicy::Clock::now());
+    policy_.took(begin, InlinePolicy::Clock::now(), waits_so_far);
     return false;
   }
   operation.result = take_opened(operation, fd, facts);
@@ -160,7 +165,7 @@ void PosixQueue::execute_now(Operation& operation) {
 
 void PosixQueue::executed(Operation& operation, InlinePolicy::Clock::time_point begin) {
   shared_.learn_registered_buffers(operation, false);
-  policy_.took(begin, InlinePolicy::Clock::now());
+  policy_.took(begin, InlinePolicy::Clock::now(), waits_so_far);
   if (operation.kind == Kind::open && operation.result == -EAGAIN) {  // a process has a lease on it
     give_to_pool(operation);
     return;

@@ -4,7 +4,7 @@
 // A queue's thread polls for others, so it must not block. It executes in place
 //   - reads from the page cache that cannot wait (RWF_NOWAIT), and reads from tmpfs and ramfs;
 //   - buffered writes and truncations on local file systems: a copy into the page cache is cheaper
-//     than any hand-over. They can block when the kernel throttles a writer, so after a slow call
+//     than any hand-over. They can block when the kernel throttles a writer, so after such a call
 //     the next ones go to worker threads for a while (InlinePolicy), as do writes that must start
 //     write-out, if the engine cannot do that;
 //   - opening, closing and status of existing files, on local file systems with an earlier open, if
@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "base/waits.hpp"
 #include "storage/posix/file.hpp"
 #include "storage/posix/local_mounts.hpp"
 #include "storage/posix/places.hpp"
@@ -32,20 +33,37 @@
 
 namespace ferry::storage {
 
-// Allows inline calls until one is slow, and again after a pause.
+// Allows inline calls until one is slow, and again after a pause. A call is slow if it has waited,
+// which shows in the thread's count of waits. One that was only held up, by a
+// busy machine or a hypervisor, or that computed for long, is forgiven unless others follow soon.
 class InlinePolicy {
  public:
   using Clock = std::chrono::steady_clock;
   bool allows(Clock::time_point now) const { return now >= not_before_; }
-  void took(Clock::time_point begin, Clock::time_point end) {
-    if (end - begin > slow) not_before_ = end + pause;
+  // The thread has slept by itself, and has waited so often in its life.
+  void rested(std::uint64_t waits) { waits_ = waits; }
+  // Of a call; `waits()` tells how often the thread has waited by now.
+  template <class Waits>
+  void took(Clock::time_point begin, Clock::time_point end, Waits waits) {
+    if (end - begin <= slow) return;
+    const std::uint64_t now = waits();
+    const bool waited = now != waits_;
+    waits_ = now;
+    if (begin - last_long_ > pause) long_calls_ = 0;
+    last_long_ = end;
+    if (!waited && ++long_calls_ < long_calls_max) return;
+    not_before_ = end + pause;
   }
 
   static constexpr std::chrono::milliseconds slow{5};
   static constexpr std::chrono::milliseconds pause{200};
+  static constexpr unsigned long_calls_max = 3;  // that did not wait, less than a pause apart
 
  private:
   Clock::time_point not_before_{};
+  std::uint64_t waits_ = 0;
+  Clock::time_point last_long_{};
+  unsigned long_calls_ = 0;
 };
 
 // Shared by the queues of one storage.
@@ -80,9 +98,12 @@ class PosixQueue : public InboxQueue {
   ~PosixQueue() override;
 
   Operation* reap() override;
+  void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override;
   void cancel(Operation& operation) override;
 
  protected:
+  // This thread has slept by itself.
+  void rested() { policy_.rested(waits_so_far()); }
   // Executes a read that cannot block. Returns false if it would have to wait; done_bytes has the
   // bytes moved.
   bool read_now(Operation& operation);
