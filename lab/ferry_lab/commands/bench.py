@@ -13,6 +13,7 @@ from ferry import sizes
 from ferry.flags import JSON, OVERWRITE, PATH_TYPE, CountType, SizeType
 from ferry.uris import is_uri
 from ferry_lab.run.plan import DEVICES, INTERFACES, PLACEMENTS, RuntimeSettings
+from ferry_lab.stats.limits import FINDING_PAIRS_MIN
 
 if TYPE_CHECKING:
     from ferry_lab.run.bench import BenchOptions
@@ -152,7 +153,14 @@ _option = functools.partial(click.option, show_default=True)
     default=1,
     help="Blocks per thread; in a shared file, each segment holds one block of every thread.",
 )
-@_option("-i", "--repetitions", "repeats", type=CountType(1, 100_000), default=5, help="Number of repeats.")
+@_option(
+    "-i",
+    "--repetitions",
+    "repeats",
+    type=CountType(1, 100_000),
+    default=FINDING_PAIRS_MIN,
+    help="Number of repeats; ferry compare needs six or more.",
+)
 @_option("-o", "--test-file", metavar="PATH", type=PATH_TYPE, help="Another way to give PATH.")
 @_option("-w", "--write", is_flag=True, help="Write a new file.")
 @_option("-r", "--read", is_flag=True, help="Read. Without -w and -r: write, then read.")
