@@ -8,6 +8,7 @@ import shutil
 import signal
 import stat
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from ferry.sizes import format_size
 
 # Space besides the measured data: metadata, and room for the file system to work.
 _SPARE_BYTES = 4 << 20
+# Before each try to remove a folder.
+_REMOVAL_WAITS_S = (0, 0.1, 0.5, 2)
 
 
 def check_exists(path: str) -> os.stat_result:
@@ -94,7 +97,19 @@ def scratch_folder(parent: str, size_bytes: int) -> Iterator[Path]:
             yield folder
     finally:
         with signals_ignored():
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Removes a folder and what is in it; tries again for some seconds where that fails.
+
+    Over a network a folder may still count as not empty when its last file has just been removed.
+    """
+    for wait_s in _REMOVAL_WAITS_S:
+        time.sleep(wait_s)
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
 
 
 def outermost(folders: Iterable[str]) -> list[str]:

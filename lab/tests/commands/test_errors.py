@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -361,6 +362,25 @@ def test_an_error_of_a_scratch_file_names_the_folder_that_was_given(tmp_path: Pa
         raise native.MeasuringError(f"the contents of {folder}/a are wrong", 0)
     assert str(measuring.value) == f"the contents of a scratch file in {tmp_path} are wrong"
     assert measuring.value.error_number == 0
+
+
+def test_a_scratch_folder_that_is_not_empty_at_once_is_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+
+    def rmdir(*given: object, **more: object) -> None:
+        calls.append(given)
+        if len(calls) == 1:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty")
+        remove(*given, **more)
+
+    remove = os.rmdir
+    monkeypatch.setattr(os, "rmdir", rmdir)
+    with files.scratch_folder(str(tmp_path), 0) as folder:
+        (folder / "file").write_text("bytes")
+    assert list(tmp_path.iterdir()) == []
+    assert len(calls) == 2
 
 
 def test_a_relative_folder_is_named_as_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
