@@ -37,9 +37,13 @@ FERRY_DEVICE inline bool writes_through(const cache::OpenFile& entry, std::uint8
 }
 
 // Whether what the group writes now is likely to be written back soon: it usually flushes, or half
-// of the cache is dirty.
-FERRY_DEVICE inline bool is_flushed_soon(const cache::View& view, const FlushHabit& habit) {
-  return habit.expects_flush() ||
+// of the cache is dirty. For the latter alone only large writes go to the host, where those of
+// several threads to one file take turns.
+FERRY_DEVICE inline bool is_flushed_soon(const cache::View& view, const FlushHabit& habit,
+                                         std::uint64_t bytes) {
+  constexpr std::uint64_t large_bytes = 4 << 20;
+  if (habit.expects_flush()) return true;
+  return bytes >= large_bytes &&
          DeviceRef<std::uint64_t>(view.shared().dirty_pages).load(relaxed) > view.layout.dirty_low;
 }
 
@@ -53,7 +57,7 @@ FERRY_DEVICE inline Placement choose_for(const Context& context, std::uint32_t g
   const Crossovers& crossovers = context.cache.tuning(entry.inode).crossovers;
   if (!call.reads() && call.bytes >= crossovers.host_write_bytes_min) {
     FlushHabit habit(context.cache.reader(group));
-    facts.flush_follows = is_flushed_soon(context.cache, habit);
+    facts.flush_follows = is_flushed_soon(context.cache, habit, call.bytes);
     habit.wrote(call.file);
   }
   const auto resident = [&] { return are_ends_resident(context, entry.inode, at, call.bytes); };
