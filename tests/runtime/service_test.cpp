@@ -415,15 +415,15 @@ TEST_F(AutomaticWrites, GoToTheHostIfLargeWhileHalfOfTheCacheIsDirty) {
   options.cache_bytes = 4 * large;
   const std::string data = pattern(large, 9);
   Runtime runtime(options);
-  const auto write_all = [&](DeviceThread& self, std::uint64_t bytes) {
+  const auto write_all = [&](DeviceThread& self, std::uint64_t call_bytes) {
     const int file = self.files.open((directory / "f").c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
     const std::uint64_t before = runtime.statistics().cache.misses;
-    for (std::uint64_t at = 0; at < count * large; at += bytes)
-      ASSERT_EQ(
-          self.files.pwrite(file, data.data() + at % large, bytes, static_cast<std::int64_t>(at)),
-          static_cast<std::int64_t>(bytes));
+    for (std::uint64_t at = 0; at < count * large; at += call_bytes)
+      ASSERT_EQ(self.files.pwrite(file, data.data() + at % large, call_bytes,
+                                  static_cast<std::int64_t>(at)),
+                static_cast<std::int64_t>(call_bytes));
     const std::uint64_t pages = runtime.statistics().cache.misses - before;
-    if (bytes == large) {
+    if (call_bytes == large) {
       EXPECT_LT(pages, count * large / 65'536);
     } else {
       EXPECT_EQ(pages, count * large / 65'536) << "all through the cache";
