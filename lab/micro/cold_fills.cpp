@@ -4,7 +4,6 @@
 // bare-fills: the minimal part of such a pass. A thread that reads pieces into memory of its own,
 // a thread that copies each as soon as it is there, and one word for each piece between them.
 #include <atomic>
-#include <memory>
 
 #include <sys/stat.h>
 
@@ -25,10 +24,7 @@ constexpr std::uint64_t bare_piece_bytes = 256 << 10;
 // Nanoseconds of one pass.
 template <class File>
 double pass(const File& file, char* memory, std::uint64_t call_bytes) {
-  return nanoseconds_of([&] {
-    for (std::uint64_t at = 0; at < file_bytes; at += call_bytes)
-      file.read(memory, call_bytes, at);
-  });
+  return nanoseconds_of([&] { read_through(file, memory, call_bytes, file_bytes); });
 }
 
 // A file that was changed is dropped from the cache at the next open.

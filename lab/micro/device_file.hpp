@@ -29,11 +29,6 @@ struct DeviceFile {
   void write(const void* from, std::uint64_t bytes, std::uint64_t at) const {
     check(files.pwrite(number, from, bytes, static_cast<std::int64_t>(at)), bytes);
   }
-  // From the beginning: what it has is resident then.
-  void read_through(void* memory, std::uint64_t call_bytes, std::uint64_t bytes) const {
-    for (std::uint64_t at = 0; at < bytes; at += call_bytes)
-      read(memory, call_bytes, at);
-  }
 
   Files& files;
   const int number;
@@ -60,6 +55,13 @@ struct KernelFile {
 
   const int number;
 };
+
+// From the beginning: what a device's file has is resident then.
+template <class File>
+void read_through(const File& file, char* memory, std::uint64_t call_bytes, std::uint64_t bytes) {
+  for (std::uint64_t at = 0; at < bytes; at += call_bytes)
+    file.read(memory, call_bytes, at);
+}
 
 // One device thread, whose cache (if any) its calls go through.
 inline RuntimeOptions one_thread(std::uint64_t cache_bytes = 0) {

@@ -38,9 +38,8 @@ class Ways {
   Ways(DeviceThread& self, const std::string& path, char* memory)
       : memory_(memory), file_(self.files, path, O_RDWR), plain_(path, O_RDWR) {
     use(device::Placement::compute);
-    file_.read_through(memory_, largest_bytes, file_bytes);
-    for (std::uint64_t at = 0; at < file_bytes; at += largest_bytes)
-      plain_.read(memory_, largest_bytes, at);
+    read_through(file_, memory_, largest_bytes, file_bytes);
+    read_through(plain_, memory_, largest_bytes, file_bytes);
   }
 
   void use(device::Placement placement) { file_.files.use(placement); }
@@ -311,7 +310,7 @@ void measure_scaling(const BenchmarkOptions& options) {
     mine.buffer = runtime.allocate(fill_bytes);
     mine.random.seed(self.index + 1);
     mine.file = file.number;
-    file.read_through(mine.buffer.data(), fill_bytes, team_bytes);
+    read_through(file, mine.buffer.as<char>(), fill_bytes, team_bytes);
     if (self.index == 1) {
       team.help();
     } else {

@@ -19,6 +19,8 @@ FILE_BYTES = 1024 * MIB
 COLD_PAIRS = 20
 COLD_SECONDS = 0.5
 
+FILL_KIB = (64, 256, 1024, 4096, 16384)
+
 # What is promised of each measure of a subcommand of ferry-micro.
 TARGETS: dict[str, dict[str, Target]] = {
     "round-trip": {
@@ -37,11 +39,9 @@ TARGETS: dict[str, dict[str, Target]] = {
         "cold random 4 KiB, depth 32: bare threads / fio": ("at least", 0.95),
         "cold sequential 64 KiB: compute / fio 1 MiB, depth 8": ("at least", 0.95),
     },
-    "cold-fills": {
-        f"cold fills, {size} KiB: pread / compute": ("at least", 0.8) for size in (64, 256, 1024, 4096, 16384)
-    },
+    "cold-fills": {f"cold fills, {size} KiB: pread / compute": ("at least", 0.8) for size in FILL_KIB},
     # What two threads on this machine reach without a ring and a table of pages.
-    "bare-fills": {f"cold fills, {size} KiB: pread / bare threads": None for size in (64, 256, 1024, 4096, 16384)},
+    "bare-fills": {f"cold fills, {size} KiB: pread / bare threads": None for size in FILL_KIB},
     "hot-reads": {
         "4 KiB, depth 1: host / pread": ("at most", 1.4),
         # Likewise.

@@ -25,12 +25,12 @@ class CopyTrials {
   StreamingCopies run() {
     StreamingCopies found{StreamingCopies::never, StreamingCopies::never};
     for (const std::uint64_t bytes : {std::uint64_t{64} << 10, std::uint64_t{1} << 20}) {
-      if (!is_faster(device::copy_in, into_pages, bytes, gain_into)) continue;
+      if (!is_faster(into_pages, bytes, gain_into)) continue;
       found.into_bytes_min = bytes;
       break;
     }
     for (const std::uint64_t bytes : {std::uint64_t{4} << 20, trial_buffer_bytes}) {
-      if (!is_faster(device::copy_out, out_of_pages, bytes, gain_out)) continue;
+      if (!is_faster(out_of_pages, bytes, gain_out)) continue;
       found.out_bytes_min = bytes;
       break;
     }
@@ -38,40 +38,38 @@ class CopyTrials {
   }
 
  private:
-  using Copy = void (*)(unsigned char* to, const unsigned char* from, std::uint64_t bytes,
-                        bool streaming);
   enum Direction : bool { into_pages, out_of_pages };
 
-  bool is_faster(Copy copy, Direction direction, std::uint64_t bytes, double gain) {
+  bool is_faster(Direction direction, std::uint64_t bytes, double gain) {
     // The best of a few, since the machine may do other things meanwhile.
     const int rounds = bytes < trial_buffer_bytes ? 3 : 1;
     Clock::duration plain = Clock::duration::max();
     Clock::duration streaming = Clock::duration::max();
     for (int i = 0; i < rounds; ++i) {
-      plain = std::min(plain, time_of(copy, direction, bytes, false));
-      streaming = std::min(streaming, time_of(copy, direction, bytes, true));
+      plain = std::min(plain, time_of(direction, bytes, false));
+      streaming = std::min(streaming, time_of(direction, bytes, true));
     }
     return static_cast<double>(streaming.count()) * gain < static_cast<double>(plain.count());
   }
 
   // Of one call, after another that leaves the buffer where such calls leave it.
-  Clock::duration time_of(Copy copy, Direction direction, std::uint64_t bytes, bool streaming) {
-    call(copy, direction, bytes, streaming);
+  Clock::duration time_of(Direction direction, std::uint64_t bytes, bool streaming) {
+    call(direction, bytes, streaming);
     const auto begin = Clock::now();
-    call(copy, direction, bytes, streaming);
+    call(direction, bytes, streaming);
     return Clock::now() - begin;
   }
 
   // Page by page. Each call takes other pages than the ones before, so that they are in no cache.
-  void call(Copy copy, Direction direction, std::uint64_t bytes, bool streaming) {
+  void call(Direction direction, std::uint64_t bytes, bool streaming) {
     if (next_ + bytes > pages_.size()) next_ = 0;
     for (std::uint64_t at = 0; at < bytes; at += page_bytes) {
       unsigned char* page = pages_.data() + next_ + at;
       unsigned char* memory = buffer_.data() + at;
       if (direction == into_pages) {
-        copy(page, memory, page_bytes, streaming);
+        device::copy_in(page, memory, page_bytes, streaming);
       } else {
-        copy(memory, page, page_bytes, streaming);
+        device::copy_out(memory, page, page_bytes, streaming);
       }
     }
     next_ += bytes;

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 #include <fcntl.h>
@@ -117,7 +116,7 @@ class Runtime::Implementation {
         heap_->allocate(context_.cache.layout.bytes, cache_alignment_bytes));
     if (context_.cache.base == nullptr) throw Error(ENOMEM, "no room for the page cache");
     device::cache::prepare(context_.cache);
-    if (const auto tried = try_copies()) context_.cache.streaming = *tried;
+    context_.cache.streaming = try_copies();
     const std::uint32_t entries = bypass_entries(context_.cache.layout.geometry.frames);
     context_.bypassed.mask = entries - 1;
     context_.bypassed.entries = static_cast<std::uint32_t*>(
@@ -125,14 +124,14 @@ class Runtime::Implementation {
     if (context_.bypassed.entries == nullptr) throw Error(ENOMEM, "no room for the page cache");
   }
 
-  // Nothing where memory is too small for it, or shared with other processes: such pages are made
-  // when they are first used, which would be timed as well.
-  std::optional<device::StreamingCopies> try_copies() {
+  // The built-in numbers where memory is too small for it, or shared with other processes: such
+  // pages are made when they are first used, which would be timed as well.
+  device::StreamingCopies try_copies() {
     const device::cache::View& cache = context_.cache;
     const std::uint64_t bytes = cache.layout.bytes - cache.layout.pages;
-    if (arena_.file() >= 0 || bytes < trial_pages_bytes) return std::nullopt;
+    if (arena_.file() >= 0 || bytes < trial_pages_bytes) return {};
     void* buffer = heap_->allocate(trial_buffer_bytes, cache_alignment_bytes);
-    if (buffer == nullptr) return std::nullopt;
+    if (buffer == nullptr) return {};
     device::StreamingCopies tried;
     std::thread([&] {
       run_this_thread_on(plan_.device_cpus);

@@ -131,6 +131,7 @@ class BenchCommand(click.Command):
 
 
 _option = functools.partial(click.option, show_default=True)
+_seconds = functools.partial(_option, type=CountType(1, _SECONDS_MAX), metavar="SECONDS")
 
 
 @click.command(name="bench", cls=BenchCommand, short_help="Measure one file, with IOR's flags and columns.")
@@ -185,28 +186,9 @@ _option = functools.partial(click.option, show_default=True)
 )
 @_option("-e", "--fsync", "sync", is_flag=True, help="fsync after writing, timed separately.")
 @_option("-g", "--barriers", is_flag=True, help="Threads wait for each other between open, transfers and close.")
-@_option(
-    "-D",
-    "--deadline",
-    "deadline_s",
-    type=CountType(1, _SECONDS_MAX),
-    metavar="SECONDS",
-    help="Start no transfers after this time in a repeat; finished ones count.",
-)
-@_option(
-    "--time",
-    "time_s",
-    type=CountType(1, _SECONDS_MAX),
-    metavar="SECONDS",
-    help="Transfer for this time in each repeat, over and over through the data.",
-)
-@_option(
-    "--ramp",
-    "ramp_s",
-    type=CountType(1, _SECONDS_MAX),
-    metavar="SECONDS",
-    help="With --time: begin so much earlier, and do not count that.",
-)
+@_seconds("-D", "--deadline", "deadline_s", help="Start no transfers after this time in a repeat; finished ones count.")
+@_seconds("--time", "time_s", help="Transfer for this time in each repeat, over and over through the data.")
+@_seconds("--ramp", "ramp_s", help="With --time: begin so much earlier, and do not count that.")
 @_option(
     "--rate",
     "rate_bytes_per_s",

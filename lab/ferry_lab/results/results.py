@@ -125,15 +125,26 @@ TIMES: dict[str, Callable[[Any], int]] = {
 }
 
 
+def _bandwidth(metric: str) -> _Metric:
+    return lambda s: bandwidth_mib_per_s(s.bytes, TIMES[metric](s))
+
+
+# The metrics that are rates.
+RATES: dict[str, _Metric] = {
+    **{metric: _bandwidth(metric) for metric in TIMES if metric.startswith("bandwidth_")},
+    "operations_per_s": lambda s: s.operations / (max(s.io_ns, 1) * 1e-9),
+}
+
+
 def _rate(metric: str) -> dict[str, _Metric]:
-    return {metric: lambda s: bandwidth_mib_per_s(s.bytes, TIMES[metric](s))}
+    return {metric: RATES[metric]}
 
 
 _EVERY: dict[str, _Metric] = {
     **_rate("bandwidth_mib_per_s"),
     "elapsed_ns": whole_ns,
     "io_ns": call_ns,
-    "operations_per_s": lambda s: s.operations / (max(s.io_ns, 1) * 1e-9),
+    **_rate("operations_per_s"),
 }
 _FLUSHED: dict[str, _Metric] = {"flush_ns": lambda s: s.flush_ns, **_rate("bandwidth_with_flush_mib_per_s")}
 _SYNCED: dict[str, _Metric] = {"sync_ns": lambda s: s.sync_ns, **_rate("bandwidth_with_sync_mib_per_s")}

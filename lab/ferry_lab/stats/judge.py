@@ -81,12 +81,8 @@ def median_bounds(values: Sequence[float], confidence: float = CONFIDENCE) -> Bo
     sample = np.asarray(values, float)
     if sample.size == 0:
         raise ValueError("a median needs values")
-    generator = np.random.default_rng(_SEED)
-    chosen = generator.integers(0, sample.size, size=(RESAMPLES, sample.size))
-    medians = np.median(sample[chosen], axis=1)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(medians, [tail, 1 - tail])
-    return Bounds(float(np.median(sample)), float(low), float(high))
+    medians = _resampled_medians(sample, np.random.default_rng(_SEED))
+    return _bounds(np.median(sample), medians, confidence)
 
 
 def ratio_of_medians(measured: Sequence[float], baseline: Sequence[float]) -> Bounds:
@@ -99,13 +95,19 @@ def ratio_of_medians(measured: Sequence[float], baseline: Sequence[float]) -> Bo
     if above.size == 0 or below.size == 0 or not (np.all(above > 0) and np.all(below > 0)):
         raise ValueError("a ratio needs values above zero")
     generator = np.random.default_rng(_SEED)
-    medians = [
-        np.median(series[generator.integers(0, series.size, size=(RESAMPLES, series.size))], axis=1)
-        for series in (above, below)
-    ]
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(medians[0] / medians[1], [tail, 1 - tail])
-    return Bounds(float(np.median(above) / np.median(below)), float(low), float(high))
+    of_above, of_below = (_resampled_medians(series, generator) for series in (above, below))
+    return _bounds(np.median(above) / np.median(below), of_above / of_below, CONFIDENCE)
+
+
+def _resampled_medians(sample: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    chosen = generator.integers(0, sample.size, size=(RESAMPLES, sample.size))
+    return np.median(sample[chosen], axis=1)
+
+
+def _bounds(median: np.floating, resampled: np.ndarray, confidence: float) -> Bounds:
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(resampled, [tail, 1 - tail])
+    return Bounds(float(median), float(low), float(high))
 
 
 def spread(aa: Bounds) -> float:

@@ -11,7 +11,7 @@ from ferry.errors import FerryError
 from ferry_lab.results import latencies
 from ferry_lab.results.comparison import SCHEMA, ComparedFile, ComparedRow, Difference, ResultsComparison
 from ferry_lab.results.records import Document, Row
-from ferry_lab.results.results import TIMES, bandwidth_mib_per_s
+from ferry_lab.results.results import RATES
 from ferry_lab.stats import judge
 from ferry_lab.stats.limits import FINDING_PAIRS_MIN
 
@@ -57,9 +57,9 @@ def _compare_rows(a: Row, b: Row) -> list[ComparedRow]:
     if all("fsync" in getattr(row, "sync", "none") for row in (a, b)):
         rates.append("bandwidth_with_sync_mib_per_s")
     rates.append("bandwidth_open_to_close_mib_per_s")
-    found = [_compare_series(a.id, rate, _rates(a, rate), _rates(b, rate)) for rate in rates]
     if a.transfer_bytes != b.transfer_bytes:
-        found.append(_compare_series(a.id, "operations_per_s", _calls_per_s(a), _calls_per_s(b)))
+        rates.append("operations_per_s")
+    found = [_compare_series(a.id, rate, *(_rates(row, rate) for row in (a, b))) for rate in rates]
     timed = [[getattr(sample, "latency_ns", None) for sample in row.repeats] for row in (a, b)]
     if all(timed[0] + timed[1]):
         for name in latencies.shown(timed[0] + timed[1]):
@@ -69,11 +69,7 @@ def _compare_rows(a: Row, b: Row) -> list[ComparedRow]:
 
 
 def _rates(row: Row, metric: str) -> list[float]:
-    return [bandwidth_mib_per_s(sample.bytes, TIMES[metric](sample)) for sample in row.repeats]
-
-
-def _calls_per_s(row: Row) -> list[float]:
-    return [sample.operations / (max(sample.io_ns, 1) * 1e-9) for sample in row.repeats]
+    return [RATES[metric](sample) for sample in row.repeats]
 
 
 def _compare_series(row: str, metric: str, a: Sequence[float], b: Sequence[float]) -> ComparedRow:

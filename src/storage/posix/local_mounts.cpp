@@ -92,17 +92,19 @@ long file_system_type(int fd, std::uint64_t mount) {
   return type;
 }
 
+const LocalMounts::Known* LocalMounts::known(std::uint64_t mount) const {
+  const auto* const found = std::find_if(known_.begin(), known_.end(),
+                                         [&](const Known& one) { return one.number == mount; });
+  return mount != 0 && found != known_.end() ? found : nullptr;
+}
+
 bool LocalMounts::allows(std::uint64_t mount, bool writes) const {
-  return mount != 0 && std::any_of(known_.begin(), known_.end(), [&](const Known& known) {
-           return known.number == mount && !(writes && known.copies);
-         });
+  const Known* const found = known(mount);
+  return found != nullptr && !(writes && found->copies);
 }
 
 void LocalMounts::learn(std::uint64_t mount, bool copies) {
-  if (mount == 0 || allows(mount, copies)) return;
-  const auto same = std::find_if(known_.begin(), known_.end(),
-                                 [&](const Known& known) { return known.number == mount; });
-  if (same == known_.end()) known_[next_++ % most] = {mount, copies};
+  if (mount != 0 && known(mount) == nullptr) known_[next_++ % most] = {mount, copies};
 }
 
 int LocalMounts::find(const char* path, const PathUse& use) {

@@ -63,6 +63,8 @@ class LocalMounts {
     unsigned rests = 0;        // openings that do not try
     bool has_devices = false;  // which may take their time to open: no opening tries
   };
+  // Null: it is none of these.
+  const Known* known(std::uint64_t mount) const;
   bool allows(std::uint64_t mount, bool writes) const;
 
   static constexpr unsigned most = 16;  // then the oldest one is forgotten
