@@ -202,6 +202,33 @@ TEST_F(HungStorageTest, ItsWritersWaitAndOthersDoNot) {
   within_patience("the writer of the file that hung", [&] { writer.join(); });
 }
 
+// What the hung storage has dirty stays so.
+TEST_F(HungStorageTest, OnlyLargeWritesGoPastAHalfDirtyCache) {
+  constexpr std::uint64_t large = 4 << 20;
+  const std::string bytes = pattern(large, 2);
+  const std::uint32_t half = cache().layout.dirty_low;
+  auto files = calls(0);
+  auto others = calls(1, Placement::automatic);
+  within_patience("writes beside a storage that hangs", [&] {
+    const int file = others.open("other", O_RDWR | O_CREAT);
+    const auto pages_for = [&](std::uint64_t call_bytes) {
+      const std::uint64_t before = cache().counters(1).misses;
+      EXPECT_EQ(others.pwrite(file, bytes.data(), call_bytes, 0),
+                static_cast<std::int64_t>(call_bytes));
+      return cache().counters(1).misses - before;
+    };
+    for (std::int64_t i = 0; i < half; ++i)
+      ASSERT_EQ(files.pwrite(hung, data.data(), page, i * page), page);
+    EXPECT_GT(pages_for(large), 0U);
+    ASSERT_EQ(others.fsync(file), 0);
+    ASSERT_EQ(files.pwrite(hung, data.data(), page, half * page), page);
+    EXPECT_EQ(pages_for(large), 0U);
+    EXPECT_GT(pages_for(large - page), 0U);
+    EXPECT_EQ(others.close(file), 0);
+    EXPECT_TRUE(same_bytes(storage->contents("other"), bytes));
+  });
+}
+
 // Appends only change the end, so a read there needs one request beside as many of them as are
 // remembered. With one more it counts as outdated; the reader retries at most this often, because
 // no append begins during its turn.

@@ -409,39 +409,6 @@ TEST_F(AutomaticWrites, GoToTheHostWhereAFlushUsuallyFollows) {
   });
 }
 
-TEST_F(AutomaticWrites, GoToTheHostIfLargeWhileHalfOfTheCacheIsDirty) {
-  constexpr std::uint64_t large = 4 << 20;
-  constexpr std::uint64_t count = 16;
-  options.cache_bytes = 4 * large;
-  const std::string data = pattern(large, 9);
-  Runtime runtime(options);
-  const auto write_all = [&](DeviceThread& self, std::uint64_t call_bytes) {
-    const int file = self.files.open((directory / "f").c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
-    const std::uint64_t before = runtime.statistics().cache.misses;
-    for (std::uint64_t at = 0; at < count * large; at += call_bytes)
-      ASSERT_EQ(self.files.pwrite(file, data.data() + at % large, call_bytes,
-                                  static_cast<std::int64_t>(at)),
-                static_cast<std::int64_t>(call_bytes));
-    const std::uint64_t pages = runtime.statistics().cache.misses - before;
-    if (call_bytes == large) {
-      EXPECT_LT(pages, count * large / 65'536);
-    } else {
-      EXPECT_EQ(pages, count * large / 65'536) << "all through the cache";
-    }
-    std::string got(large, '\0');
-    for (std::uint64_t at = 0; at < count * large; at += large) {
-      ASSERT_EQ(self.files.pread(file, got.data(), large, static_cast<std::int64_t>(at)),
-                static_cast<std::int64_t>(large));
-      EXPECT_TRUE(got == data) << at;
-    }
-    EXPECT_EQ(self.files.close(file), 0);
-  };
-  runtime.run([&](DeviceThread& self) {
-    write_all(self, large);
-    write_all(self, 65'536);
-  });
-}
-
 // A program's view: data read at random often enough ends up in the cache.
 TEST_F(Automatic, ReadsPastTheCacheUntilAPageIsWorthItsPlace) {
   const std::string data = pattern(300'000, 4);
