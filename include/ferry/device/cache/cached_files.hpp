@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 
+#include <ferry/device/cache/inode_index.hpp>
 #include <ferry/device/cache/page_cache.hpp>
 #include <ferry/device/control.hpp>
 #include <ferry/device/requester.hpp>
@@ -122,6 +123,7 @@ class CachedFiles {
       : view_(requester.context().cache),
         hooks_(requester.context().hooks),
         io_(requester),
+        index_(view_),
         pages_(view_, hooks_, io_, requester.group()) {}
   CachedFiles(const CachedFiles&) = delete;
   CachedFiles& operator=(const CachedFiles&) = delete;
@@ -146,7 +148,7 @@ class CachedFiles {
   FERRY_DEVICE bool inode_of_file(const FileStatus& status, std::uint32_t& id) const {
     if (view_.base == nullptr) return false;
     const SpinLock lock(view_.shared().open_lock, hooks_);
-    const Inode* inode = search(status);
+    const Inode* inode = index_.find(status.inode, status.device);
     if (inode == nullptr || (inode->references == 0 && inode->busy == 0)) return false;
     id = inode->id;
     return true;
@@ -386,24 +388,12 @@ class CachedFiles {
   }
 
  private:
-  // Under open_lock. The record of a file that is open, opening or closing, or has kept its pages.
-  FERRY_DEVICE Inode* search(const FileStatus& status) const {
-    for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
-      Inode& inode = view_.inode(i);
-      if (inode.number == status.inode && inode.device == status.device && is_used(inode))
-        return &inode;
-    }
-    return nullptr;
-  }
-  FERRY_DEVICE static bool is_used(const Inode& inode) {
-    return inode.references > 0 || inode.busy != 0 || inode.version != 0;
-  }
   enum class Joining : std::uint8_t { refused, joined, later, first };
   // Under open_lock. `later`: the record is busy. `first`: it is busy now, and the file's;
   // forget_former() and enter() must follow.
   FERRY_DEVICE Joining join(std::int32_t handle, std::uint32_t access, const FileStatus& status,
                             Inode*& inode) const {
-    inode = search(status);
+    inode = index_.find(status.inode, status.device);
     if (inode == nullptr) {
       inode = begin_use(status);
       return inode == nullptr ? Joining::refused : Joining::first;
@@ -412,7 +402,10 @@ class CachedFiles {
       inode->busy = busy_and_waited;
       return Joining::later;
     }
-    if (inode->references == 0) DeviceRef<std::uint32_t>(inode->id).store(inode->kept_id, release);
+    if (inode->references == 0) {
+      index_.use_again(*inode);
+      DeviceRef<std::uint32_t>(inode->id).store(inode->kept_id, release);
+    }
     enter(*inode, handle, access);
     return Joining::joined;
   }
@@ -420,8 +413,9 @@ class CachedFiles {
   FERRY_DEVICE void enter(Inode& inode, std::int32_t handle, std::uint32_t access) const {
     ++inode.references;
     DeviceRef<std::int32_t> write_handle(inode.write_handle);
-    if (writes_back(access) && write_handle.load(relaxed) == 0) {
-      write_handle.store(handle, release);
+    if (writes_back(access)) {
+      ++inode.writers;
+      if (write_handle.load(relaxed) == 0) write_handle.store(handle, release);
     }
     OpenFile& entry = view_.open_file(handle);
     DeviceRef<std::uint32_t>(entry.inode).store(inode.id, release);
@@ -432,16 +426,9 @@ class CachedFiles {
   // Under open_lock. A record for a file that is not open, now `busy`: one without pages, or one
   // whose pages must go. Null: all are in use.
   FERRY_DEVICE Inode* begin_use(const FileStatus& status) const {
-    Inode* found = nullptr;
-    for (std::uint32_t i = 0; i < view_.layout.geometry.inodes; ++i) {
-      Inode& inode = view_.inode(i);
-      if (inode.references > 0 || inode.busy != 0) continue;
-      if (found == nullptr || (found->version != 0 && inode.version == 0)) found = &inode;
-    }
+    Inode* const found = index_.take(status.inode, status.device);
     if (found == nullptr) return nullptr;
     found->busy = 1;
-    found->number = status.inode;
-    found->device = status.device;
     // The record now has the file's size (inode_of_file).
     DeviceRef<std::uint64_t>(found->size_bytes).store(view_.size_of(status.size_bytes), release);
     return found;
@@ -480,7 +467,8 @@ class CachedFiles {
     const bool last = --inode.references == 0;
     DeviceRef<std::int32_t> write_handle(inode.write_handle);
     const bool writes = write_handle.load(relaxed) == handle;
-    const std::int32_t other = writes ? other_writable(inode.id) : 0;
+    if (writes_back(entry.access)) --inode.writers;
+    const std::int32_t other = writes && inode.writers > 0 ? other_writable(inode.id) : 0;
     if (other != 0) write_handle.store(other, release);
     if (!last && (!writes || other != 0)) return Leaving::one_of_many;
     inode.busy = 1;
@@ -515,6 +503,7 @@ class CachedFiles {
       last();
       busy = inode.busy;
       inode.busy = 0;
+      if (inode.references == 0) index_.give_back(inode, inode.version != 0);
     }
     if (busy == busy_and_waited) wake(hooks_, inode.busy);
   }
@@ -546,6 +535,7 @@ class CachedFiles {
   const View& view_;
   const HostHooks& hooks_;
   RingIo io_;
+  InodeIndex index_;
   PageCache<RingIo> pages_;
 };
 

@@ -175,7 +175,13 @@ struct alignas(cache_line_bytes) Inode {
   // Futex word. 0: free; 1: an open or a close works on the record, without open_lock; 2: and a
   // thread sleeps until it has ended.
   std::uint32_t busy;
-  std::uint64_t unused[3];
+  // Links of InodeIndex, under open_lock: the next of its chain, and its neighbours among the
+  // closed.
+  std::uint32_t chained;
+  std::uint32_t older;
+  std::uint32_t newer;
+  std::uint32_t writers;  // open handles that can write back others' data; under open_lock
+  std::uint32_t unused[2];
   Pages outside_pages[outside_kept];  // what the last calls changed, by their number
 };
 static_assert(sizeof(Inode) == 256);
@@ -299,6 +305,10 @@ struct Shared {
   // work happens on a `busy` record.
   alignas(cache_line_bytes) std::uint32_t open_lock;
   std::uint32_t stopping;  // 1: cached writes may not begin any more
+  // Records that no handle uses (InodeIndex), under open_lock.
+  std::uint32_t vacant;
+  std::uint32_t kept_oldest;
+  std::uint32_t kept_newest;
   // Claimed flights and those in flight: their number, the pages they fill, and the number per
   // storage.
   alignas(cache_line_bytes) std::uint32_t flights;
@@ -323,6 +333,7 @@ struct CacheLayout {
   std::uint64_t works = 0;
   std::uint64_t inodes = 0;
   std::uint64_t open_files = 0;
+  std::uint64_t chains = 0;
   std::uint64_t buckets = 0;
   std::uint64_t frames = 0;
   std::uint64_t pages = 0;
@@ -353,8 +364,9 @@ inline CacheLayout lay_out(CacheGeometry geometry) {
   layout.works = layout.readers + geometry.groups * sizeof(Reader);
   layout.inodes = layout.works + geometry.groups * work_bytes;
   layout.open_files = layout.inodes + geometry.inodes * sizeof(Inode);
-  const std::uint64_t open_end = layout.open_files + geometry.inodes * sizeof(OpenFile);
-  layout.buckets = (open_end + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
+  layout.chains = layout.open_files + geometry.inodes * sizeof(OpenFile);
+  const std::uint64_t chains_end = layout.chains + geometry.inodes * sizeof(std::uint32_t);
+  layout.buckets = (chains_end + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
   layout.frames = layout.buckets + std::uint64_t{buckets} * sizeof(Bucket);
   const std::uint64_t end = layout.frames + geometry.frames * sizeof(Frame);
   constexpr std::uint64_t align = 4096;
@@ -427,6 +439,10 @@ struct View {
   FERRY_DEVICE OpenFile& open_file_at(std::uint32_t index) const {
     return at<OpenFile>(layout.open_files, index & (layout.geometry.inodes - 1));
   }
+  // The first link of a chain of InodeIndex; as many as records.
+  FERRY_DEVICE std::uint32_t& chain(std::uint32_t hash) const {
+    return at<std::uint32_t>(layout.chains, hash & (layout.geometry.inodes - 1));
+  }
   FERRY_DEVICE Bucket& bucket(std::uint64_t index) const {
     return at<Bucket>(layout.buckets, index & layout.bucket_mask);
   }
@@ -458,8 +474,12 @@ inline void prepare(const View& view) {
     view.frame(i).key = i + 1 < frames ? i + 2 : 0;
   }
   view.shared().free_frames = frames > 0 ? 1 : 0;
-  for (std::uint32_t i = 0; i < view.layout.geometry.inodes; ++i)
+  const std::uint32_t inodes = view.layout.geometry.inodes;
+  for (std::uint32_t i = 0; i < inodes; ++i) {
     view.inode(i).id = i;
+    view.inode(i).newer = i + 1 < inodes ? i + 2 : 0;
+  }
+  view.shared().vacant = 1;
 }
 
 }  // namespace ferry::device::cache

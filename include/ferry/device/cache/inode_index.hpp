@@ -1,0 +1,95 @@
+// The records of files (Inode), by what identifies a file on its storage, and those that no handle
+// uses: each is found in a time that does not depend on their number.
+//
+// All of it under Shared::open_lock. A record is in one of three states:
+//   used    a handle refers to it, or it is `busy`. It is in its bucket's chain.
+//   kept    closed, with pages of a known version. In its chain, and in the queue of kept ones.
+//   vacant  neither. Only in the stack of vacant ones.
+#pragma once
+
+#include <cstdint>
+
+#include <ferry/device/cache/layout.hpp>
+#include <ferry/device/platform.hpp>
+
+namespace ferry::device::cache {
+
+class InodeIndex {
+ public:
+  FERRY_DEVICE explicit InodeIndex(const View& view) : view_(view), shared_(view.shared()) {}
+
+  // The used or kept record of a file, or null.
+  FERRY_DEVICE Inode* find(std::uint64_t number, std::uint64_t device) const {
+    for (std::uint32_t link = chain(number, device); link != 0; link = record(link).chained) {
+      Inode& inode = record(link);
+      if (inode.number == number && inode.device == device) return &inode;
+    }
+    return nullptr;
+  }
+  // A record to be used for a file that has none: a vacant one, else the one that was kept longest,
+  // whose pages must go. Null: all are in use.
+  FERRY_DEVICE Inode* take(std::uint64_t number, std::uint64_t device) const {
+    std::uint32_t link = shared_.vacant;
+    if (link != 0) {
+      shared_.vacant = record(link).newer;
+      record(link).newer = 0;
+    } else {
+      link = shared_.kept_oldest;
+      if (link == 0) return nullptr;
+      Inode& kept = record(link);
+      use_again(kept);
+      unchain(kept);
+    }
+    Inode& inode = record(link);
+    inode.number = number;
+    inode.device = device;
+    std::uint32_t& first = chain(number, device);
+    inode.chained = first;
+    first = link;
+    return &inode;
+  }
+  // A kept record is used again, by the same file.
+  FERRY_DEVICE void use_again(Inode& inode) const {
+    (inode.older != 0 ? record(inode.older).newer : shared_.kept_oldest) = inode.newer;
+    (inode.newer != 0 ? record(inode.newer).older : shared_.kept_newest) = inode.older;
+    inode.older = inode.newer = 0;
+  }
+  // A record is used no more.
+  FERRY_DEVICE void give_back(Inode& inode, bool keeps_pages) const {
+    const std::uint32_t link = link_to(inode);
+    if (!keeps_pages) {
+      unchain(inode);
+      inode.newer = shared_.vacant;
+      shared_.vacant = link;
+      return;
+    }
+    inode.older = shared_.kept_newest;
+    (inode.older != 0 ? record(inode.older).newer : shared_.kept_oldest) = link;
+    shared_.kept_newest = link;
+  }
+
+ private:
+  // Links are a record's index + 1; 0 ends a list.
+  FERRY_DEVICE Inode& record(std::uint32_t link) const { return view_.inode(link - 1); }
+  FERRY_DEVICE std::uint32_t link_to(const Inode& inode) const {
+    return (DeviceRef<std::uint32_t>(const_cast<std::uint32_t&>(inode.id)).load(relaxed) &
+            (view_.layout.geometry.inodes - 1)) +
+           1;
+  }
+  FERRY_DEVICE std::uint32_t& chain(std::uint64_t number, std::uint64_t device) const {
+    const std::uint64_t mixed = (number ^ device * 0xff51afd7ed558ccdULL) * 0x9e3779b97f4a7c15ULL;
+    return view_.chain(static_cast<std::uint32_t>(mixed >> 32));
+  }
+  FERRY_DEVICE void unchain(Inode& inode) const {
+    std::uint32_t* link = &chain(inode.number, inode.device);
+    while (&record(*link) != &inode)
+      link = &record(*link).chained;
+    *link = inode.chained;
+    inode.chained = 0;
+  }
+
+  const View& view_;
+  Shared& shared_;
+};
+
+}  // namespace ferry::device::cache
