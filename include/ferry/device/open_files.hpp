@@ -176,8 +176,7 @@ FERRY_DEVICE_CALL inline int attach_file(Requester& requester, int file, int fla
     writer = files.writer(*entry);
   if (writer != 0)
     return files.truncate(*entry, 0, [&] { return ask(requester, Opcode::truncate, writer); });
-  // Asked again: others may have written and closed since.
-  return files.revalidate(*entry,
+  return files.revalidate(*entry, status,
                           [&](FileStatus& now) { return storage_status(requester, file, now); });
 }
 FERRY_DEVICE_CALL inline int open_file(Requester& requester, const char* path, int flags,

@@ -208,7 +208,7 @@ class CachedFiles {
     if (error == 0) error = late;
     if (late != 0 || (last && inode.version == 0)) {
       pages_.drop(id);
-      inode.version = 0;
+      DeviceRef<std::uint64_t>(inode.version).store(0, relaxed);
       FileStatus status{};
       if (!last && ask(status) == 0) pages_.set_size(id, status.size_bytes);
     }
@@ -286,26 +286,31 @@ class CachedFiles {
     return pages_.hold(entry.inode, handle, at, bytes, view, pull);
   }
 
-  // An outside call after an open: drops the file's pages unless they have its version.
-  // `ask(status)` asks the storage, and returns 0 or an error. Pages that cannot be written back
-  // stay, and with them the others.
+  // After an open: drops the file's pages unless they have its version. `status` is the storage's
+  // of this open; `ask(status)` asks again, and returns 0 or an error. Pages that cannot be written
+  // back stay, and with them the others.
+  //
+  // Pages of the version that the file had after the open began are what the open is to see. So
+  // opens of an unchanged file need no turn among the outside calls. Where versions differ, another
+  // thread may have written and closed since `status`: it is asked again, in turn.
   template <class Ask>
-  FERRY_DEVICE int revalidate(const OpenFile& entry, Ask ask) {
+  FERRY_DEVICE int revalidate(const OpenFile& entry, const FileStatus& status, Ask ask) {
     const std::uint32_t id = entry.inode;
+    DeviceRef<std::uint64_t> version(view_.inode(id).version);
+    if (status.version != 0 && status.version == version.load(acquire)) return 0;
     pages_.begin_outside(id);
-    Inode& inode = view_.inode(id);
-    FileStatus status{};
-    int error = ask(status);
-    const bool same = status.version != 0 && status.version == inode.version;
+    FileStatus now{};
+    int error = ask(now);
+    const bool same = now.version != 0 && now.version == version.load(relaxed);
     if (error == 0 && !same) {
-      inode.version = 0;
+      version.store(0, relaxed);
       if (pages_.flush(id) == 0) {
         // Again: for the size including recent writes.
         pages_.drop(id);
-        error = ask(status);
+        error = ask(now);
         if (error == 0) {
-          pages_.set_size(id, status.size_bytes);
-          inode.version = status.version;
+          pages_.set_size(id, now.size_bytes);
+          version.store(now.version, release);  // with the size
         }
       }
     }
@@ -435,8 +440,9 @@ class CachedFiles {
   }
   // For a busy record: drops its former file's pages; it is the new file's.
   FERRY_DEVICE void forget_former(Inode& inode, const FileStatus& status) {
-    if (inode.version != 0) pages_.forget(inode.kept_id);
-    inode.version = 0;
+    DeviceRef<std::uint64_t> version(inode.version);
+    if (version.load(relaxed) != 0) pages_.forget(inode.kept_id);
+    version.store(0, relaxed);
     inode.tuning = view_.tunings.find(status.device);
     DeviceRef<std::uint32_t>(inode.storage).store(storage_of(status.device), relaxed);
     // Relaxed: a party that looks for frames to evict may still use the former file, and then skips
