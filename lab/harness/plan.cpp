@@ -398,6 +398,8 @@ void complete(Plan& plan) {
     throw PlanError("runtime.device_threads: a cell needs " + std::to_string(threads));
   }
   if (runtime.arena_bytes == 0) runtime.arena_bytes = arena_bytes + arena_slack_bytes;
+  // Each thread opens the file that it works on, and once more what fills the cache.
+  runtime.files_max = std::max(runtime.files_max, 2 * runtime.device_threads);
   if (runtime.cache_bytes == 0) {
     runtime.cache_bytes = default_cache_bytes(cached_bytes, runtime.page_bytes);
   } else if (runtime.cache_bytes < runtime.page_bytes) {
