@@ -29,7 +29,8 @@ struct RuntimeOptions {
   std::string device_cpus;
   std::string server_cpus;
   unsigned device_threads = 0;  // 0: one per device CPU
-  unsigned server_threads = 0;  // 0: the profile's, else one per eight device threads, at least one
+  // 0: the profile's, else one per eight device threads or CPUs, whichever are fewer; at least one
+  unsigned server_threads = 0;
   std::uint64_t arena_bytes = std::uint64_t{64} << 20;  // device memory for programs
   unsigned rings = 0;                                   // 0: one per server thread
   // The page cache in device memory: 0 for none. Pages are 4 KiB to 2 MiB, a power of two.

@@ -60,8 +60,9 @@ CpuPlan plan_cpus(const RuntimeOptions& options, const CpuSet& allowed, unsigned
   const auto cpus = static_cast<unsigned>(allowed.size());
   const unsigned device_wish =
       options.device_threads != 0 ? options.device_threads : std::max(1U, cpus - 1);
-  plan.server_threads =
-      options.server_threads != 0 ? options.server_threads : std::max(1U, device_wish / 8);
+  // One per eight that run at the same time.
+  plan.server_threads = options.server_threads != 0 ? options.server_threads
+                                                    : std::max(1U, std::min(device_wish, cpus) / 8);
 
   if (plan.server_cpus.empty()) {
     const CpuSet candidates =

@@ -62,6 +62,13 @@ TEST(CpuPlan, SixtyFourCpusHaveAServerThreadPerEightOfTheDevice) {
   expect_spinning(made, true, true);
 }
 
+TEST(CpuPlan, ManyDeviceThreadsHaveServerThreadsByTheCpus) {
+  RuntimeOptions options;
+  options.device_threads = 4096;
+  EXPECT_EQ(plan(options, 2).server_threads, 1U);
+  EXPECT_EQ(plan(options, 64).server_threads, 8U);
+}
+
 TEST(CpuPlan, TheDeviceKeepsACpuHoweverManyServerThreadsAreAskedFor) {
   RuntimeOptions options;
   options.server_threads = 5;
