@@ -32,6 +32,14 @@ namespace {
 constexpr std::chrono::microseconds device_spin_default{500};
 constexpr std::uint32_t files_max_limit = device::open_files_max;
 
+// Few threads have large areas, so that their calls with buffers outside the arena need few steps.
+// Many share this much, so that thousands of threads fit beside a small cache.
+std::uint64_t staging_bytes(std::uint32_t groups) {
+  constexpr std::uint64_t together = std::uint64_t{32} << 20;
+  constexpr std::uint64_t step = 4096;
+  return std::clamp<std::uint64_t>(together / groups / step * step, 2 * step, 64 * step);
+}
+
 device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& plan) {
   if (options.files_max == 0 || options.files_max > files_max_limit) {
     throw Error(EINVAL, "files_max: from 1 to " + std::to_string(files_max_limit));
@@ -49,6 +57,7 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
   if (options.cache_bytes > 0)
     geometry.groups += geometry.services > 0 ? geometry.services : geometry.loops;
   geometry.files = options.files_max;
+  geometry.staging_bytes = staging_bytes(geometry.groups);
   size_arena(options, geometry);
   return geometry;
 }

@@ -99,6 +99,21 @@ TEST(Options, AcceptsTheExtremes) {
   EXPECT_EQ(good, 20);
 }
 
+// A cache of 16 GiB keeps 99 % of its memory for pages.
+TEST(Options, ManyThreadsAndFilesTakeLittleMemory) {
+  const auto bytes_beside = [](unsigned threads, unsigned files) {
+    RuntimeOptions options = small_options();
+    options.cache_bytes = 4 << 20;
+    options.device_threads = threads;
+    options.files_max = files;
+    return Runtime(options).info().arena_bytes;
+  };
+  const std::uint64_t few = bytes_beside(1, 1);
+  const std::uint64_t many = bytes_beside(4096, 65'536);
+  constexpr std::uint64_t cache_bytes = std::uint64_t{16} << 30;
+  EXPECT_LT(many - few, cache_bytes / 100) << "in the arena";
+}
+
 TEST(Info, TellsWhatIsInForce) {
   RuntimeOptions options = small_options();
   options.engine = StorageEngine::threads;
