@@ -89,6 +89,11 @@ void check_pace(const Cell& cell, const Fields& fields) {
                    "of mixed calls needs queue_depth 1, or each place once");
   fields.refuse_if(cell.rate_bytes_per_s != 0 && cell.queue_depth > 1, "rate_bytes_per_s",
                    "needs queue_depth 1");
+  const double due_bytes =
+      static_cast<double>(cell.rate_bytes_per_s) * 1e-3 * static_cast<double>(cell.time_ms);
+  fields.refuse_if(cell.rate_bytes_per_s != 0 && cell.time_ms != 0 &&
+                       due_bytes < static_cast<double>(cell.transfer_bytes),
+                   "rate_bytes_per_s", "makes less than one call in time_ms");
 }
 
 void check_program(const Cell& cell, const Fields& fields) {

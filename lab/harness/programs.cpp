@@ -84,29 +84,29 @@ class Pace {
         end_ns_(limit_ms_ == 0 ? UINT64_MAX : begin_ns_ + limit_ms_ * ns_per_ms),
         timed_mask_(latency_stride(input.cell) - 1) {}
 
-  bool has_call(std::uint64_t call) const { return call < calls_ && !is_over_; }
+  // Whether there is another call. Waits until it is due, or the time is over.
+  bool has_call(std::uint64_t call) {
+    if (call >= calls_ || is_over_) return false;
+    if (input_.cell.rate_bytes_per_s == 0) return true;
+    due_ns_ = due_ns_of(call);
+    if (is_in_ramp() && due_ns_ >= ramp_ns_) end_ramp(call, ramp_ns_);
+    is_late_ = now_ns() >= due_ns_;
+    is_over_ = due_ns_ >= end_ns_;
+    wait_until(std::min(due_ns_, end_ns_));
+    return !is_over_;
+  }
   bool is_timed(std::uint64_t call) const { return (call & timed_mask_) == 0; }
 
-  // When a call that is timed begins. It waits until it is due; behind a call that took so long
-  // that it is late, the time that it was late counts as its own (Tene's coordinated omission).
-  std::uint64_t begin(std::uint64_t call) const {
-    const std::uint64_t now = now_ns();
-    if (input_.cell.rate_bytes_per_s == 0) return now;
-    const double bytes = static_cast<double>(call) * static_cast<double>(input_.cell.call_bytes());
-    const double seconds = bytes / static_cast<double>(input_.cell.rate_bytes_per_s);
-    const std::uint64_t due = begin_ns_ + static_cast<std::uint64_t>(seconds * 1e9);
-    return now < due ? wait_until(due) : due;
-  }
+  // When a call that is timed begins. Behind a call that took so long that it is late, the time
+  // that it was late counts as its own (Tene's coordinated omission).
+  std::uint64_t begin() const { return is_late_ ? due_ns_ : now_ns(); }
   // Notes the latency of such a call, and whether it was the last.
   void end(std::uint64_t call, MeasuredOperation operation, std::uint64_t call_begin_ns) {
     const std::uint64_t now = now_ns();
     const bool mixed_read = input_.cell.mixes() && operation == MeasuredOperation::read;
     (mixed_read ? output_.read_latencies : output_.latencies).note(now - call_begin_ns);
-    if (input_.cell.ramp_ms != 0 && output_.ramp_ns == 0 && now > ramp_ns_) {
-      output_.latencies = output_.read_latencies = {};
-      output_.read_operations = 0;
-      output_.ramp_operations = call + 1;
-      output_.ramp_ns = now - begin_ns_;
+    if (is_in_ramp() && now > ramp_ns_) {
+      end_ramp(call + 1, now);
       return;  // one call counts at least
     }
     is_over_ = is_over_ || now > end_ns_;
@@ -119,15 +119,27 @@ class Pace {
  private:
   static constexpr std::uint64_t ns_per_ms = 1'000'000;
 
-  // Sleeps, in steps that an interruption ends. Returns when it woke up.
-  std::uint64_t wait_until(std::uint64_t due) const {
+  bool is_in_ramp() const { return input_.cell.ramp_ms != 0 && output_.ramp_ns == 0; }
+  // So many calls do not count.
+  void end_ramp(std::uint64_t calls, std::uint64_t now) {
+    output_.latencies = output_.read_latencies = {};
+    output_.read_operations = 0;
+    output_.ramp_operations = calls;
+    output_.ramp_ns = now - begin_ns_;
+  }
+
+  std::uint64_t due_ns_of(std::uint64_t call) const {
+    const double bytes = static_cast<double>(call) * static_cast<double>(input_.cell.call_bytes());
+    const double seconds = bytes / static_cast<double>(input_.cell.rate_bytes_per_s);
+    return begin_ns_ + static_cast<std::uint64_t>(seconds * 1e9);
+  }
+  // Sleeps, in steps that an interruption ends.
+  void wait_until(std::uint64_t due) const {
     constexpr std::uint64_t step_ns = 100 * ns_per_ms;
-    std::uint64_t now = now_ns();
-    for (; now < due; now = now_ns()) {
+    for (std::uint64_t now = now_ns(); now < due; now = now_ns()) {
       check_running(input_);
       std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(due - now, step_ns)));
     }
-    return now;
   }
 
   const ProgramInput& input_;
@@ -138,6 +150,8 @@ class Pace {
   const std::uint64_t limit_ms_;
   const std::uint64_t end_ns_;
   const std::uint64_t timed_mask_;
+  std::uint64_t due_ns_ = 0;  // of a call at a rate
+  bool is_late_ = false;
   bool is_over_ = false;
 };
 
@@ -219,7 +233,7 @@ void stream(const ProgramInput& input, ProgramOutput& output) {
     if (operation == MeasuredOperation::write) pattern.move_to(offset);
     std::int64_t moved = 0;
     if (pace.is_timed(done)) {
-      const std::uint64_t begin = pace.begin(done);
+      const std::uint64_t begin = pace.begin();
       moved = call(input, operation, data, bytes, offset);
       pace.end(done, operation, begin);
     } else {
@@ -253,7 +267,7 @@ void stream_deep(const ProgramInput& input, ProgramOutput& output) {
       const std::uint64_t offset = input.offset_of(started);
       const MeasuredOperation operation = input.operation_of(started);
       if (operation == MeasuredOperation::write) patterns[slot].move_to(offset);
-      if (pace.is_timed(started)) began_ns[slot] = pace.begin(started);
+      if (pace.is_timed(started)) began_ns[slot] = pace.begin();
       input.file().start(slot, operation, input.buffer_of(slot, operation), bytes, offset);
       ++started;
       continue;

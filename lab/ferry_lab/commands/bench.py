@@ -355,6 +355,14 @@ def _check_pace(options: BenchOptions) -> None:
         raise click.UsageError("--ramp needs --time")
     if options.rate_bytes_per_s and options.queue_depth > 1:
         raise click.UsageError("--rate is for one call at a time; choose --queue-depth 1 and more --threads")
+    if options.rate_bytes_per_s and options.time_s:
+        call_s = options.transfer_bytes / options.rate_bytes_per_s
+        if options.time_s < call_s:
+            raise click.UsageError(
+                f"--rate {sizes.format_size(options.rate_bytes_per_s)} makes one call of "
+                f"-t {sizes.format_size(options.transfer_bytes)} in {call_s:.0f} seconds; choose a longer --time or a "
+                "smaller -t"
+            )
 
 
 def _check_device(options: BenchOptions) -> None:

@@ -235,9 +235,10 @@ def test_a_timed_run_goes_over_the_data_again_and_again(
         assert ramp_ms or sample["io_ns"] >= 30_000_000
 
 
-def test_a_call_that_takes_longer_than_ramp_and_time_counts(data: Path) -> None:
-    way = {"total_bytes": 2 << 20, "transfer_bytes": 2 << 20, "time_ms": 1, "ramp_ms": 1, "rate_bytes_per_s": 8 << 20}
-    (sample,) = measure([cell(data, **way)])
+def test_a_call_that_takes_longer_than_ramp_and_time_counts(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(bytes(64 << 20))
+    (sample,) = measure([cell(path, total_bytes=64 << 20, transfer_bytes=64 << 20, time_ms=1, ramp_ms=1)])
     assert sample["operations"] >= 1
     assert sample["latency_ns"]["samples"] == sample["operations"]
 
@@ -248,6 +249,23 @@ def test_no_call_begins_before_it_is_due(data: Path, interface: str) -> None:
     # 16 calls, of which the last is due after the bytes of the others.
     assert sample["io_ns"] >= 15 * 4096 / (2 << 20) * 1e9
     assert sample["latency_ns"]["one_call_in"] == 1
+
+
+@pytest.mark.parametrize(("ramp_ms", "time_ms", "calls"), [(0, 900, 3), (100, 500, 1)])
+def test_no_call_begins_after_the_time(data: Path, ramp_ms: int, time_ms: int, calls: int) -> None:
+    """A call is due every 400 ms."""
+    pace = {"rate_bytes_per_s": 10 * KIB, "time_ms": time_ms, "ramp_ms": ramp_ms}
+    (sample,) = measure([cell(data, interface="posix", **pace)])
+    assert 0 < sample["latency_ns"]["samples"] == sample["operations"] <= calls
+    assert sample["io_ns"] >= 0.99e6 * time_ms
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_deadline_holds_between_calls_at_a_rate(data: Path, threads: int) -> None:
+    pace = {"rate_bytes_per_s": 10 * KIB, "deadline_ms": 600, "threads": threads}
+    (sample,) = measure([cell(data, interface="posix", **pace)])
+    assert 0 < sample["operations"] <= 2 * threads
+    assert sample["deadline_reached"]
 
 
 def test_times_and_rates_are_in_the_results(command: Command) -> None:

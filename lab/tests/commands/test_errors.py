@@ -90,6 +90,7 @@ CASES = [
     (["bench", "--time", "1", "-D", "1", "new"], 2, "-D and --time exclude each other"),
     (["bench", "--time", "0", "new"], 2, "from 1 to"),
     (["bench", "--rate", "1m", "--queue-depth", "2", "new"], 2, "choose --queue-depth 1 and more --threads"),
+    (["bench", "--rate", "100k", "--time", "2", "new"], 2, "makes one call of -t 256 KiB in 3 seconds; choose"),
     (["bench", "--rate", "fast", "new"], 2, "'fast' is no size"),
     (["bench", "--device", "cuda", "--time", "1", "new"], 2, "--time is for --device cpu"),
     (["bench", "--device", "cuda", "--rate", "1m", "new"], 2, "--rate is for --device cpu"),

@@ -108,7 +108,9 @@ TEST(Plan, RefusesPacesThatDoNotGoTogether) {
     }
     return std::string("taken");
   };
-  EXPECT_EQ(refused(R"("time_ms": 2, "ramp_ms": 1, "rate_bytes_per_s": 9)"), "taken");
+  EXPECT_EQ(refused(R"("time_ms": 2, "ramp_ms": 1, "rate_bytes_per_s": 2000)"), "taken");
+  EXPECT_EQ(refused(R"("time_ms": 2, "rate_bytes_per_s": 1999)"),
+            "cells[0].rate_bytes_per_s: makes less than one call in time_ms");
   EXPECT_EQ(refused(R"("ramp_ms": 1)"), "cells[0].ramp_ms: needs time_ms");
   EXPECT_EQ(refused(R"("time_ms": 2, "deadline_ms": 1)"),
             "cells[0].time_ms: and deadline_ms exclude each other");
