@@ -27,7 +27,7 @@ def load(path: str, how: str) -> Json:
     first = next((i for i, line in enumerate(lines) if line.startswith("{")), None)
     try:
         document = json.loads("".join(lines[first:]) if first is not None else text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise FerryError(f"{path} is no JSON; {how}") from None
     if not isinstance(document, dict):
         raise FerryError(f"{path} holds no JSON object; {how}")
@@ -38,8 +38,10 @@ def own(path: str, parsed: Json, how: str) -> Document | None:
     """Returns ferry's results, None where another tool wrote the file. Raises FerryError."""
     schema = str(parsed.get("schema", ""))
     if schema != SCHEMA:
-        if schema.startswith("ferry."):
+        if schema.startswith("ferry.results/"):
             raise FerryError(f"{path} is {schema}, and this is about {SCHEMA}; measure again")
+        if schema.startswith("ferry."):
+            raise FerryError(f"{path} is {schema}, and this is about {SCHEMA}; {how}")
         return None
     try:
         return read_document(parsed)

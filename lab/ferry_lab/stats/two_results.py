@@ -42,6 +42,8 @@ def _rows(path: str, document: Document) -> dict[str, Row]:
     rows = {row.id: row for row in document.rows}
     if len(rows) < len(document.rows):
         raise FerryError(f"{path} has several rows of one id; name what ferry bench or ferry study wrote")
+    if any(sample.bytes == 0 or sample.operations == 0 for row in document.rows for sample in row.repeats):
+        raise FerryError(f"{path} has a repeat that moved nothing; measure again")
     return rows
 
 

@@ -148,7 +148,15 @@ def test_files_that_cannot_be_compared(command: Command, tmp_path: Path) -> None
     document["schema"] = "ferry.results/2"
     (tmp_path / "old").write_text(json.dumps(document))
     command.fails("compare", good, tmp_path / "old", says="old is ferry.results/2, and this is about ferry.results/3")
+    document["schema"] = "ferry.comparison/1"
+    (tmp_path / "other").write_text(json.dumps(document))
+    command.fails("compare", good, tmp_path / "other", says="about ferry.results/3; name what ferry bench --json has")
     document["schema"] = "ferry.results/3"
+    document["rows"][0]["repeats"][3]["bytes"] = 0
+    (tmp_path / "empty").write_text(json.dumps(document))
+    command.fails("compare", good, tmp_path / "empty", says="empty has a repeat that moved nothing")
+    (tmp_path / "deep").write_text('{"rows":' + "[" * 10**5 + "]" * 10**5 + "}")
+    command.fails("compare", good, tmp_path / "deep", says="deep is no JSON")
     document["rows"] *= 2
     (tmp_path / "twice").write_text(json.dumps(document))
     command.fails("compare", good, tmp_path / "twice", says="several rows of one id")
