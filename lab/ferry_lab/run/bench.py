@@ -135,11 +135,20 @@ def _check_path(options: BenchOptions) -> None:
     for path in options.files:
         if not options.write and not options.mix:
             _check_size(options, path)
+        elif options.mix and _is_file(path):
+            raise FerryError(f"{shown(path)} exists, and --mix makes its own file; name another")
         elif is_uri(path):  # whose storage does not report its free space
             remote_files.check_new_file(path, options.overwrite)
         else:
             # All of them must fit, so check each against the total.
             check_new_file(path, options.total_bytes, options.overwrite)
+
+
+def _is_file(path: str) -> bool:
+    if not is_uri(path):
+        return os.path.isfile(path)
+    facts = remote_files.status(path)
+    return facts is not None and facts["kind"] == "file"
 
 
 def _check_size(options: BenchOptions, path: str) -> None:
@@ -166,7 +175,7 @@ def _check_memory(options: BenchOptions) -> None:
             f"--cache-size {format_size(options.runtime.cache_bytes)} is more than this machine's "
             f"memory of {format_size(memory_bytes)}; choose less"
         )
-    buffer_bytes = options.transfer_bytes * options.queue_depth * options.threads
+    buffer_bytes = options.transfer_bytes * options.queue_depth * options.threads * (2 if options.mix else 1)
     if buffer_bytes > memory_bytes:
         raise FerryError(
             f"the buffers need {format_size(buffer_bytes)}, and this machine has "

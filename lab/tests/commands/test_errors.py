@@ -85,7 +85,7 @@ CASES = [
     (["bench", "--mix", "70", "--overwrite", "new"], 2, "--overwrite does not go with --mix"),
     (["bench", "--mix", "70", "--device", "cuda", "new"], 2, "--mix is for --device cpu"),
     (["bench", "--mix", "70", "-R", "--queue-depth", "2", "--time", "1", "new"], 2, "needs --queue-depth 1"),
-    (["bench", "--mix", "70", "FILE"], 1, "exists"),
+    (["bench", "--mix", "70", "FILE"], 1, "exists, and --mix makes its own file; name another"),
     (["bench", "--ramp", "1", "new"], 2, "--ramp needs --time"),
     (["bench", "--time", "1", "-D", "1", "new"], 2, "-D and --time exclude each other"),
     (["bench", "--time", "0", "new"], 2, "from 1 to"),
@@ -169,6 +169,14 @@ def test_bad_input_is_one_line(
 def built_in(command: Command, folder: Path) -> dict[str, str]:
     """The command's environment with programs from a folder."""
     return {**command.environment, "FERRY_BUILD_DIR": str(folder)}
+
+
+def test_mixed_calls_need_buffers_for_both(command: Command, scratch: Path) -> None:
+    """For either kind the memory would do."""
+    gib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 30
+    flags = ["-t", "1g", "-b", "1g", "--threads", str(gib // 2 + 1)]
+    command.fails("bench", "--mix", "50", *flags, "missing/new", says="the buffers need")
+    command.fails("bench", "-w", *flags, "missing/new", says="missing does not exist")
 
 
 def test_a_program_that_is_missing(command: Command, tmp_path: Path) -> None:
