@@ -10,7 +10,7 @@ import msgspec
 from ferry.errors import FerryError
 from ferry_lab.results import latencies
 from ferry_lab.results.comparison import SCHEMA, ComparedFile, ComparedRow, Difference, ResultsComparison
-from ferry_lab.results.records import Document, Row
+from ferry_lab.results.records import Document, ImportedRow, Row
 from ferry_lab.results.results import RATES
 from ferry_lab.stats import judge
 from ferry_lab.stats.limits import FINDING_PAIRS_MIN
@@ -56,7 +56,7 @@ def _file(path: str, document: Document) -> ComparedFile:
 
 def _compare_rows(a: Row, b: Row) -> list[ComparedRow]:
     rates = ["bandwidth_mib_per_s"]
-    if all("fsync" in getattr(row, "sync", "none") for row in (a, b)):
+    if all("fsync" in getattr(row, "sync", "none") and not isinstance(row, ImportedRow) for row in (a, b)):
         rates.append("bandwidth_with_sync_mib_per_s")
     rates.append("bandwidth_open_to_close_mib_per_s")
     if a.transfer_bytes != b.transfer_bytes:

@@ -104,6 +104,17 @@ def test_calls_and_syncs_are_compared_where_they_say_something(command: Command,
     assert compared.keys() >= {("write", "bandwidth_with_sync_mib_per_s"), ("write", "operations_per_s")}
 
 
+@pytest.mark.parametrize("tool", ["fio", "ior"])
+def test_what_another_tool_has_measured(command: Command, tmp_path: Path, tool: str) -> None:
+    """Their fsync is not timed apart."""
+    imported = tmp_path / "imported"
+    command.succeeds("import", FIO.with_name(f"{tool}.json"), "--json", imported)
+    synced = {one["id"] for one in json.loads(imported.read_text())["rows"] if one["sync"] == "fsync"}
+    compared = findings(command.json("compare", imported, imported))
+    assert synced & {name for name, _ in compared}
+    assert "bandwidth_with_sync_mib_per_s" not in {metric for _, metric in compared}
+
+
 def test_what_else_differs_is_listed(command: Command, tmp_path: Path) -> None:
     parsed = msgspec.to_builtins(ENVIRONMENT)
     parsed["machine"]["kernel"] = "Linux 6.2"
