@@ -14,6 +14,13 @@
 
 namespace ferry::bench {
 
+// Whether a call is timed: one in each mask + 1, a power of two, the first of all included. Which
+// one differs from stretch to stretch: calls at even distances may all begin a page.
+FERRY_DEVICE inline bool is_timed_call(std::uint64_t call, std::uint64_t mask) {
+  const std::uint64_t drawn = (call & ~mask) * 0x9e3779b97f4a7c15 >> 32;
+  return ((call ^ drawn) & mask) == 0;
+}
+
 struct LatencyHistogram {
   static constexpr unsigned bits = 6;
   static constexpr unsigned per_power = 1U << bits;

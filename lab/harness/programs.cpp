@@ -95,7 +95,7 @@ class Pace {
     wait_until(std::min(due_ns_, end_ns_));
     return !is_over_;
   }
-  bool is_timed(std::uint64_t call) const { return (call & timed_mask_) == 0; }
+  bool is_timed(std::uint64_t call) const { return is_timed_call(call, timed_mask_); }
 
   // When a call that is timed begins. Behind a call that took so long that it is late, the time
   // that it was late counts as its own (Tene's coordinated omission).

@@ -159,7 +159,9 @@ class KernelProgram {
     return moved;
   }
 
-  FERRY_DEVICE bool is_timed(std::uint64_t call) const { return (call & task_.latency_mask) == 0; }
+  FERRY_DEVICE bool is_timed(std::uint64_t call) const {
+    return is_timed_call(call, task_.latency_mask);
+  }
   // Notes a latency; whether the deadline has passed.
   FERRY_DEVICE bool note_latency(std::uint64_t begin_ns, std::uint64_t first_ns) {
     const std::uint64_t end_ns = now_ns();

@@ -55,5 +55,24 @@ TEST(LatencyHistogram, FewCallsHaveExactEnds) {
   EXPECT_EQ(two.longest_ns, 1'000'001U);
 }
 
+TEST(LatencyHistogram, TimedCallsAreOneInEachStretchAndBeginNoPageMoreThanOthers) {
+  constexpr std::uint64_t mask = 63;
+  constexpr unsigned calls_of_page = 16;
+  std::vector<unsigned> timed(calls_of_page);
+  for (std::uint64_t stretch = 0; stretch < 160; ++stretch) {
+    unsigned in_stretch = 0;
+    for (std::uint64_t call = stretch * (mask + 1); call < (stretch + 1) * (mask + 1); ++call) {
+      if (!is_timed_call(call, mask)) continue;
+      ++in_stretch;
+      ++timed[call % calls_of_page];
+    }
+    EXPECT_EQ(in_stretch, 1U);
+  }
+  for (const unsigned count : timed)
+    EXPECT_NEAR(count, 10, 5);
+  EXPECT_TRUE(is_timed_call(0, mask));
+  EXPECT_TRUE(is_timed_call(5, 0));
+}
+
 }  // namespace
 }  // namespace ferry::bench
