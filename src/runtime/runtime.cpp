@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -56,6 +57,9 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
   geometry.groups = plan.device_threads + 1;
   if (options.cache_bytes > 0)
     geometry.groups += geometry.services > 0 ? geometry.services : geometry.loops;
+  // Room for a call of each thread: those that find a ring full look again and again.
+  const std::uint32_t threads_per_ring = (geometry.groups + geometry.rings - 1) / geometry.rings;
+  geometry.slots_per_ring = std::max(geometry.slots_per_ring, std::bit_ceil(threads_per_ring));
   geometry.files = options.files_max;
   geometry.staging_bytes = staging_bytes(geometry.groups);
   size_arena(options, geometry);
