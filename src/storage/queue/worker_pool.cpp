@@ -53,10 +53,20 @@ void WorkerPool::put(Place place, Job job) {
   more_.notify_one();
 }
 
+// Beyond threads_max(), only where fewer threads are idle than lines have none: those come first.
 void WorkerPool::grow(const Line& line) {
-  if (idle_ >= executable()) return;
   const bool has_none = line.busy == 0 && line.jobs.size() == 1;
-  if (threads_.size() < threads_max() || has_none) threads_.emplace_back([this] { work(); });
+  const bool grows = threads_.size() < threads_max() ? idle_ < executable()
+                                                     : has_none && idle_ < lines_without_a_thread();
+  if (!grows) return;
+  threads_.emplace_back([this] { work(); });
+  ++idle_;
+}
+
+std::size_t WorkerPool::lines_without_a_thread() const {
+  return static_cast<std::size_t>(std::count_if(
+      lines_.begin(), lines_.end(),
+      [](const auto& entry) { return entry.second.busy == 0 && !entry.second.jobs.empty(); }));
 }
 
 // How many of the line's operations may be executed now. When all threads except those kept for
@@ -125,7 +135,6 @@ void WorkerPool::work() {
   run_this_thread_on(cpus_);
   std::unique_lock lock(mutex_);
   for (;;) {
-    ++idle_;
     auto line = lines_.end();
     more_.wait(lock, [&] { return (line = next_line()) != lines_.end() || closing_; });
     --idle_;
@@ -143,6 +152,7 @@ void WorkerPool::work() {
     }
     lock.lock();
     leave_line(place);
+    ++idle_;
     if (lies_at == place) continue;
     // At the end of the line: those that others count on having a thread for keep it.
     job.found = true;

@@ -91,6 +91,7 @@ class WorkerPool {
   std::size_t threads_max() const { return std::size_t{place_max_} * places_full; }
   std::size_t executable(const Line& line) const;
   std::size_t executable() const;
+  std::size_t lines_without_a_thread() const;
 
   void work();
 
@@ -103,7 +104,7 @@ class WorkerPool {
   Lines lines_;  // of places that have an operation
   std::uint64_t last_number_ = 0;
   std::vector<std::thread> threads_;
-  unsigned idle_ = 0;
+  unsigned idle_ = 0;  // threads that take the next operation, also those that only begin to run
   unsigned busy_ = 0;
   bool closing_ = false;
 };
