@@ -72,9 +72,7 @@ class InodeIndex {
   // Links are a record's index + 1; 0 ends a list.
   FERRY_DEVICE Inode& record(std::uint32_t link) const { return view_.inode(link - 1); }
   FERRY_DEVICE std::uint32_t link_to(const Inode& inode) const {
-    return (DeviceRef<std::uint32_t>(const_cast<std::uint32_t&>(inode.id)).load(relaxed) &
-            (view_.layout.geometry.inodes - 1)) +
-           1;
+    return static_cast<std::uint32_t>(&inode - &view_.inode(0)) + 1;
   }
   FERRY_DEVICE std::uint32_t& chain(std::uint64_t number, std::uint64_t device) const {
     const std::uint64_t mixed = (number ^ device * 0xff51afd7ed558ccdULL) * 0x9e3779b97f4a7c15ULL;
