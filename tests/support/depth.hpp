@@ -18,6 +18,11 @@ inline constexpr bool sanitized = true;
 inline constexpr bool sanitized = false;
 #endif
 
+inline bool is_deep() {
+  const char* text = std::getenv("FERRY_TEST_DEPTH");
+  return text != nullptr && std::string_view(text) == "deep";
+}
+
 // Scales `times`, which is for a release build at default depth.
 inline std::uint64_t scaled(std::uint64_t times) {
   const char* text = std::getenv("FERRY_TEST_DEPTH");
