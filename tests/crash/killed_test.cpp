@@ -1,0 +1,197 @@
+// A process is killed at a random moment: what Ferry had handed over to the kernel by then is in
+// the file, and every other byte comes from a write that had begun.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <iostream>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <ferry/ferry.hpp>
+
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/runtimes.hpp"
+
+namespace ferry::test {
+namespace {
+
+// The writes of a program, which follow from its seed: each fills one of the file's slots, which
+// are aligned to nothing.
+struct KilledWrites {
+  static constexpr std::size_t slots = 90;
+  static constexpr std::size_t slot_bytes = 777;
+
+  std::uint64_t seed;
+
+  std::uint64_t mix(std::uint64_t number) const {
+    std::uint64_t word = (seed + number) * 0x9e3779b97f4a7c15ULL;
+    word = (word ^ word >> 29) * 0xbf58476d1ce4e5b9ULL;
+    return word ^ word >> 32;
+  }
+  std::size_t slot(std::uint64_t write) const { return mix(write) % slots; }
+  char byte(std::uint64_t write, std::size_t at) const {
+    return static_cast<char>(1 + (mix(write) / 1024 + at * 7) % 255);
+  }
+  std::string data(std::uint64_t write) const {
+    std::string bytes(slot_bytes, '\0');
+    for (std::size_t at = 0; at < slot_bytes; ++at)
+      bytes[at] = byte(write, at);
+    return bytes;
+  }
+};
+
+// In memory that the killed process leaves. Writes count from 1.
+struct KilledProgress {
+  std::atomic<std::uint64_t> begun{0};
+  std::atomic<std::uint64_t> kept{0};  // handed over, as Ferry acknowledged
+};
+
+struct KilledSetup {
+  const char* name;
+  device::Placement placement;
+  unsigned cache_pages;  // 0: none
+};
+
+void PrintTo(const KilledSetup& setup, std::ostream* out) {
+  *out << setup.name;
+}
+
+// Until somebody ends it.
+void write_on(const KilledSetup& setup, const std::string& path, const KilledWrites& writes,
+              KilledProgress& progress) {
+  Runtime runtime(cached_options(setup.cache_pages, setup.placement));
+  runtime.run([&](DeviceThread& self) {
+    auto& files = self.files;
+    constexpr int flags = O_RDWR | O_CREAT;
+    int file = files.open(path.c_str(), flags, 0644);
+    for (std::uint64_t write = 1; file > 0; ++write) {
+      const std::string data = writes.data(write);
+      progress.begun = write;
+      const std::size_t offset = writes.slot(write) * KilledWrites::slot_bytes;
+      if (files.pwrite(file, data.data(), data.size(), static_cast<std::int64_t>(offset)) !=
+          static_cast<std::int64_t>(data.size()))
+        break;
+      const std::uint64_t what = writes.mix(~write) % 64;
+      int error = 0;
+      bool keeps = setup.cache_pages == 0;
+      if (what < 8) {
+        error = what == 0 ? files.fsync(file) : files.flush(file);
+        keeps = true;
+      } else if (what < 10) {
+        error = files.close(file);
+        if (error == 0) progress.kept = write;
+        file = files.open(path.c_str(), flags, 0644);
+      }
+      if (error != 0) break;
+      if (keeps) progress.kept = write;
+    }
+  });
+}
+
+// Empty, or what is wrong with the file.
+std::string look_at_killed(const std::string& path, const KilledWrites& writes,
+                           const KilledProgress& progress) {
+  const std::string found = read_file(path);
+  for (std::size_t slot = 0; slot < KilledWrites::slots; ++slot) {
+    // The last one that is kept, and those after it.
+    std::vector<std::uint64_t> possible;
+    for (std::uint64_t write = 1; write <= progress.begun; ++write) {
+      if (writes.slot(write) != slot) continue;
+      if (write <= progress.kept) possible.clear();
+      possible.push_back(write);
+    }
+    const bool may_be_absent = possible.empty() || possible.front() > progress.kept;
+    for (std::size_t i = 0; i < KilledWrites::slot_bytes; ++i) {
+      const std::size_t at = slot * KilledWrites::slot_bytes + i;
+      const char byte = at < found.size() ? found[at] : '\0';
+      const bool legal = (may_be_absent && byte == '\0') ||
+                         std::any_of(possible.begin(), possible.end(), [&](std::uint64_t write) {
+                           return writes.byte(write, i) == byte;
+                         });
+      if (!legal)
+        return "byte " + std::to_string(at) + " of " + std::to_string(found.size()) + " after " +
+               std::to_string(progress.begun) + " writes, " + std::to_string(progress.kept) +
+               " of them kept";
+    }
+  }
+  return "";
+}
+
+class Killed : public testing::TestWithParam<KilledSetup> {};
+
+TEST_P(Killed, LeavesWhatWasHandedOver) {
+  const std::uint64_t kills = is_deep() ? 2500 : 12;
+  Random random;
+  const ScratchDirectory directory;
+  void* memory = mmap(nullptr, sizeof(KilledProgress), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::uint64_t written = 0;
+  std::uint64_t kept = 0;
+  for (std::uint64_t kill_number = 0; kill_number < kills; ++kill_number) {
+    auto& progress = *new (memory) KilledProgress;
+    const KilledWrites writes{random.bits()};
+    const std::string path = directory / std::to_string(kill_number);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(100);
+      write_on(GetParam(), path, writes, progress);
+      _exit(1);  // something failed
+    }
+    const std::uint64_t first = random.between(1, 40);
+    ASSERT_TRUE(eventually([&] { return progress.begun >= first; }));
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(1500)));
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "a call failed";
+    ASSERT_EQ(look_at_killed(path, writes, progress), "") << "kill " << kill_number;
+    written += progress.begun;
+    kept += progress.kept;
+    ASSERT_EQ(unlink(path.c_str()), 0);
+  }
+  EXPECT_GT(kept, 0U);
+  std::cout << kills << " kills, " << written << " writes begun, " << kept << " kept\n";
+  munmap(memory, sizeof(KilledProgress));
+}
+
+TEST(KilledFile, MissesNoByteUnnoticed) {
+  const ScratchDirectory directory;
+  const KilledWrites writes{7};
+  KilledProgress progress;
+  std::string bytes(KilledWrites::slots * KilledWrites::slot_bytes, '\0');
+  for (std::uint64_t write = 1; write <= 20; ++write)
+    bytes.replace(writes.slot(write) * KilledWrites::slot_bytes, KilledWrites::slot_bytes,
+                  writes.data(write));
+  progress.begun = 20;
+  progress.kept = 18;
+  const std::string path = directory / "file";
+  write_file(path, bytes);
+  EXPECT_EQ(look_at_killed(path, writes, progress), "");
+  bytes[writes.slot(18) * KilledWrites::slot_bytes + 5] = '\0';
+  write_file(path, bytes);
+  EXPECT_NE(look_at_killed(path, writes, progress), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Setups, Killed,
+                         testing::Values(KilledSetup{"Host", device::Placement::host, 0},
+                                         KilledSetup{"Compute", device::Placement::compute, 32},
+                                         KilledSetup{"ComputeFewPages", device::Placement::compute,
+                                                     6},
+                                         KilledSetup{"Service", device::Placement::service, 32}),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+}  // namespace
+}  // namespace ferry::test
