@@ -130,7 +130,8 @@ class CrashStatesOf : public testing::TestWithParam<CrashSetup> {};
 
 TEST_P(CrashStatesOf, KeepWhatWasPromised) {
   const CrashSetup& setup = GetParam();
-  CrashCheck check(is_deep() ? 512 : 24);
+  const bool all = is_deep() && !sanitized;
+  CrashCheck check(all ? 512 : 24);
   CrashRig rig(setup.placement, setup.cache_pages);
   Random random;
   const auto look = [&](const Steps& steps) {
@@ -141,14 +142,14 @@ TEST_P(CrashStatesOf, KeepWhatWasPromised) {
     ASSERT_NO_FATAL_FAILURE(look({&one}));
     for (const CrashStep& other : crash_steps()) {
       // All of them in the deep run.
-      if (is_deep() || random.one_in(sanitized ? 80 : 20)) {
+      if (all || random.one_in(sanitized ? 80 : 20)) {
         ASSERT_NO_FATAL_FAILURE(look({&one, &other}));
       }
     }
   }
   std::cout << check.programs << " programs, " << check.states << " states, " << check.reopened
             << " of them opened by another device\n";
-  if (is_deep() && !sanitized) {
+  if (all) {
     EXPECT_GE(check.states, 1'000'000 / crash_setups().size());
   }
 }

@@ -131,7 +131,7 @@ std::string look_at_killed(const std::string& path, const KilledWrites& writes,
 class Killed : public testing::TestWithParam<KilledSetup> {};
 
 TEST_P(Killed, LeavesWhatWasHandedOver) {
-  const std::uint64_t kills = is_deep() ? 2500 : 12;
+  const std::uint64_t kills = is_deep() && !sanitized ? 2500 : 12;
   Random random;
   const ScratchDirectory directory;
   void* memory = mmap(nullptr, sizeof(KilledProgress), PROT_READ | PROT_WRITE,
