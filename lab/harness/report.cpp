@@ -67,6 +67,8 @@ Json of_threads(const Cell& cell, const Sample& sample) {
       {"first_done_ns", sample.first_done_ns},
       {"last_done_ns", sample.last_done_ns},
       {"latency_ns", latency_json(cell, all_latencies(sample))},
+      {"thread_operations_per_s",
+       {{"min", sample.rates.min}, {"median", sample.rates.median}, {"max", sample.rates.max}}},
       {"callers", usage_json(sample.callers)},
       {"server", usage_json(sample.others)},
       {"storage", storage_json(sample.storage)},

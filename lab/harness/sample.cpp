@@ -36,6 +36,19 @@ std::uint64_t count_places(const Cell& cell, const Threads& threads) {
   return count;
 }
 
+ThreadRates rates_of(const Threads& threads) {
+  std::vector<double> rates;
+  for (const ThreadResult& thread : threads) {
+    const Span& span = thread.transfers;
+    const std::uint64_t ns = span.end_ns - span.begin_ns - thread.output.ramp_ns;
+    const std::uint64_t calls = thread.output.operations - thread.output.ramp_operations;
+    rates.push_back(static_cast<double>(calls) * 1e9 /
+                    static_cast<double>(std::max<std::uint64_t>(ns, 1)));
+  }
+  std::sort(rates.begin(), rates.end());
+  return {rates.front(), rates[rates.size() / 2], rates.back()};
+}
+
 }  // namespace
 
 Counting::Counting(std::function<RuntimeStatistics()> read, const Cell& cell,
@@ -97,6 +110,7 @@ Sample Counting::make_sample(const Threads& threads, const std::vector<unsigned>
     sample.read_operations += thread.output.read_operations;
     sample.read_latencies.add(thread.output.read_latencies);
   }
+  sample.rates = rates_of(threads);
   counting_ += sample.callers;
   sample.others = others(process_, counting_);
   sample.bytes = sample.operations * cell_.call_bytes();

@@ -21,6 +21,13 @@
 
 namespace ferry::bench {
 
+// Calls per second of the slowest thread, of the median one and of the fastest.
+struct ThreadRates {
+  double min = 0;
+  double median = 0;
+  double max = 0;
+};
+
 // A phase lasts from the first thread's begin to the last thread's end.
 struct Sample {
   std::uint64_t elapsed_ns = 0;  // first open begins to last close ends
@@ -36,6 +43,7 @@ struct Sample {
   std::uint64_t bytes = 0;
   std::uint64_t distinct_bytes = 0;  // of places that several calls went to once
   std::vector<std::uint64_t> calls_of_part;
+  ThreadRates rates;
   bool deadline_reached = false;  // before everything was moved
   std::uint32_t sum = 0;          // of all words read; iterative and once only
   // The device threads, together; of the device `cuda`, the host's thread that launches kernels and

@@ -182,6 +182,14 @@ class MixedCalls(Record):
     write_latency_ns: Latencies | None
 
 
+class ThreadRates(Record):
+    """Calls per second of the slowest thread, of the median one, and of the fastest."""
+
+    min: float
+    median: float
+    max: float
+
+
 class Usage(Record):
     user_cpu_ns: Count
     system_cpu_ns: Count
@@ -265,6 +273,9 @@ class Repeat(Record):
     ]
     cache: Annotated[CacheCounters | None, about("null where no such cache is used")]
     mixed: Annotated[MixedCalls | UnsetType, about("of operation mixed alone")] = UNSET
+    thread_operations_per_s: Annotated[
+        ThreadRates | UnsetType, about("each thread's calls over the time that its transfers took")
+    ] = UNSET
 
 
 class ImportedCallers(Record):

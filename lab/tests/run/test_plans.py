@@ -145,6 +145,19 @@ def test_gaps_beyond_the_end_are_refused(data: Path) -> None:
     assert "needs 2228224" in failure([cell(data, **beyond)])["message"]
 
 
+def test_each_thread_has_a_rate(data: Path) -> None:
+    rates = samples([cell(data, threads=2, total_bytes=TOTAL)])["a"]["thread_operations_per_s"]
+    assert 0 < rates["min"] <= rates["median"] <= rates["max"]
+
+
+def test_a_thread_that_is_slower_shows(data: Path) -> None:
+    """One has read everything when the other has hardly begun: a rate bounds the second's calls."""
+    way = {"threads": 2, "time_ms": 100, "total_bytes": TOTAL}
+    assert samples([cell(data, **way)])["a"]["thread_operations_per_s"]["max"] > 1000
+    slow = samples([cell(data, rate_bytes_per_s=4096 * 100, transfer_bytes=4096, **way)])["a"]
+    assert slow["thread_operations_per_s"]["max"] < 1000
+
+
 def test_no_round_begins_after_the_time_limit(data: Path) -> None:
     cells = [cell(data, id=name) for name in "ab"]
     samples = [line["cell"] for line in measure(cells, repeats=1_000_000, time_limit_ms=300)]
