@@ -88,7 +88,8 @@ class Repeat {
     Worker& worker = workers_[self.index];
     ThreadResult& result = results_[self.index];
     std::optional<WarmPart> warm;
-    if (cell_.warm) fill_cache(self, worker, warm);
+    const bool keeps_open = cell_.warm && cell_.open_files != 0;
+    if (cell_.warm && !keeps_open) fill_cache(self, worker, warm);
     const bool reads = cell_.operation == MeasuredOperation::read || cell_.mixes();
     if (reads && cell_.interface == Interface::ferry && !cell_.warm)
       phase([&] { empty_device_cache(cell_, worker.part, self); });
@@ -103,17 +104,20 @@ class Repeat {
                              worker.order,
                              stopped_,
                              self.index};
+    if (keeps_open) open_and_fill(input, leads);
     phase([&] { prepare_buffer(input); });
     if (leads) counting_.begin();
     barrier_.arrive_and_wait();
 
     const Usage before = thread_usage();
-    open_on_all(file, result, leads);
+    open_on_all(input, result, leads);
     timed_phase(result.transfers, [&] { run_program(input, result.output); });
     if (cell_.flushes()) timed_phase(result.flush, [&] { file.flush(); });
     if (cell_.syncs()) timed_phase(result.sync, [&] { file.sync(); });
     timed_phase(result.close, [&] {
-      if (cell_.program != Program::files) file.close();
+      if (cell_.program == Program::files) return;
+      for (const auto& each : files)
+        each->close();
     });
     if (!cell_.barriers) barrier_.arrive_and_wait();  // counted until all are done
     result.usage = thread_usage() - before;
@@ -135,10 +139,26 @@ class Repeat {
     if (self.index == 0) counting_.end_filling();
   }
 
+  // The same for many files, which stay open: where a file has no version, opening it again would
+  // drop its pages.
+  void open_and_fill(const ProgramInput& input, bool leads) {
+    if (leads) counting_.begin_filling();
+    barrier_.arrive_and_wait();
+    phase([&] { read_each_place(input); });
+    if (leads) counting_.end_filling();
+  }
+
   // A shared file is made by one thread before the others open it.
-  void open_on_all(FileAccess& file, ThreadResult& result, bool leads) {
+  void open_on_all(const ProgramInput& input, ThreadResult& result, bool leads) {
+    FileAccess& file = input.file();
     if (cell_.program == Program::files) {  // which opens while it transfers
       timed_phase(result.open, [] {});
+      return;
+    }
+    if (cell_.open_files != 0) {
+      timed_phase(result.open, [&] {
+        if (!cell_.warm) open_each(input);
+      });
       return;
     }
     const int flags = open_flags(cell_) | run_.create_flags;

@@ -59,11 +59,11 @@ WarmPart::~WarmPart() {
 }
 
 void empty_device_cache(const Cell& cell, const ThreadPart& part, DeviceThread& thread) {
-  const std::uint64_t count = cell.program == Program::files ? cell.calls_per_thread() : 1;
   // A storage's client drops what it keeps of a file that is opened so (storage/ceph/call.cpp).
   const int flags = open_flags(cell) | (cell.cold && is_uri(cell.path) ? O_DIRECT : 0);
-  for (std::uint64_t call = 0; call < count; ++call) {
-    const std::string path = file_path(cell, place_of(cell, part, part.offset_of(call)).file);
+  const unsigned first = place_of(cell, part, part.offset_of(0)).file;
+  for (unsigned i = 0; i < files_of_part(cell); ++i) {
+    const std::string path = file_path(cell, first + i);
     const int file = thread.files.open(path.c_str(), flags);
     if (file < 0) throw Error(-file, "opening " + path);
     const int error = thread.files.evict(file);

@@ -278,12 +278,10 @@ std::unique_ptr<FileAccess> make_access(const Cell& cell, unsigned file, DeviceT
 }
 
 Accesses make_accesses(const Cell& cell, const ThreadPart& part, DeviceThread& thread) {
-  const std::uint64_t count = cell.program == Program::files ? cell.calls_per_thread() : 1;
+  const unsigned first = place_of(cell, part, part.offset_of(0)).file;
   Accesses accesses;
-  for (std::uint64_t call = 0; call < count; ++call) {
-    const Place place = place_of(cell, part, part.offset_of(call));
-    accesses.push_back(make_access(cell, place.file, thread));
-  }
+  for (unsigned i = 0; i < files_of_part(cell); ++i)
+    accesses.push_back(make_access(cell, first + i, thread));
   return accesses;
 }
 

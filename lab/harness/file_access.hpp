@@ -56,7 +56,7 @@ std::unique_ptr<FileAccess> make_access(const Cell& cell, unsigned file, DeviceT
 // By pread and pwrite.
 std::unique_ptr<FileAccess> make_posix_access(std::string path);
 
-// Access to every file of a part: one, or one for each transfer.
+// Access to every file of a part, in their order.
 using Accesses = std::vector<std::unique_ptr<FileAccess>>;
 Accesses make_accesses(const Cell& cell, const ThreadPart& part, DeviceThread& thread);
 

@@ -27,15 +27,14 @@ ThreadPart part_of(const Cell& cell, unsigned index) {
 }
 
 unsigned file_count(const Cell& cell) {
-  if (cell.program == Program::files)
-    return static_cast<unsigned>(cell.total_bytes / cell.transfer_bytes);
+  if (cell.is_in_pieces())
+    return static_cast<unsigned>(cell.total_bytes / cell.piece_of_file_bytes());
   if (cell.file_per_writer) return cell.writers;
   return cell.file_per_thread ? cell.threads : 1;
 }
 
 std::string file_path(const Cell& cell, unsigned file) {
-  const bool several =
-      cell.file_per_thread || cell.file_per_writer || cell.program == Program::files;
+  const bool several = cell.file_per_thread || cell.file_per_writer || cell.is_in_pieces();
   if (!several) return cell.path;
   const std::size_t digits = cell.file_per_writer ? std::to_string(cell.writers - 1).size() : 8;
   std::array<char, 16> number{};
@@ -56,13 +55,18 @@ unsigned first_rank_of(const Cell& cell, unsigned file) {
 }
 
 PatternPlace contents_of(const Cell& cell, std::uint64_t seed, unsigned file) {
-  if (cell.program == Program::files) return {seed, file * cell.transfer_bytes};
+  if (cell.is_in_pieces()) return {seed, file * cell.piece_of_file_bytes()};
   return {file_seed(seed, file), 0};
 }
 
 Place place_of(const Cell& cell, const ThreadPart& part, std::uint64_t offset) {
-  if (cell.program != Program::files) return {part.file, offset};
-  return {static_cast<unsigned>(offset / cell.transfer_bytes), 0};
+  if (!cell.is_in_pieces()) return {part.file, offset};
+  const std::uint64_t bytes = cell.piece_of_file_bytes();
+  return {static_cast<unsigned>(offset / bytes), offset % bytes};
+}
+
+std::uint64_t files_of_part(const Cell& cell) {
+  return cell.is_in_pieces() ? cell.part_bytes() / cell.piece_of_file_bytes() : 1;
 }
 
 std::vector<unsigned> parts_by_thread(const Cell& cell, unsigned repeat) {

@@ -2,8 +2,8 @@
 //
 // A part is the data that one thread writes or reads. In a shared file it has one block in every
 // segment: block 0 of part 0, block 0 of part 1, and so on, then block 1 of part 0. With a file per
-// thread, a part is a whole file. With a file per transfer (program `files`), parts are laid out as
-// in a shared file cut into pieces of one transfer. For ranks see harness/mpi/rank_part.hpp.
+// thread, a part is a whole file. With a file per transfer (program `files`), or many open files,
+// parts are laid out as in a shared file cut into pieces. For ranks see harness/mpi/rank_part.hpp.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,8 @@ struct Place {
   std::uint64_t offset = 0;
 };
 Place place_of(const Cell& cell, const ThreadPart& part, std::uint64_t offset);
+// How many files the part of a thread lies in.
+std::uint64_t files_of_part(const Cell& cell);
 
 // The part that each thread works on: its own, or another's where the cell reorders.
 std::vector<unsigned> parts_by_thread(const Cell& cell, unsigned repeat);

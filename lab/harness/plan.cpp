@@ -75,9 +75,23 @@ void check_files(const Cell& cell, const Fields& fields) {
   fields.refuse_if(cell.total_bytes / cell.transfer_bytes > files_max, "transfer_bytes",
                    "makes too many files; the limit is 2^16");
   if (cell.file_per_thread) refuse("file_per_thread");
+  if (cell.open_files != 0) refuse("open_files");
   if (cell.sync != Sync::none) refuse("sync");
   if (cell.warm) refuse("warm");
   if (cell.rewrite) refuse("rewrite");
+}
+
+void check_open_files(const Cell& cell, const Fields& fields) {
+  if (cell.open_files == 0) return;
+  const bool plain = cell.operation == MeasuredOperation::read && cell.program == Program::stream &&
+                     cell.queue_depth == 1 && cell.segments == 1 && cell.stride_bytes == 0 &&
+                     !cell.file_per_thread && !cell.check && cell.reorder == Reorder::none;
+  fields.refuse_if(!plain, "open_files",
+                   "needs reads of program stream, one in flight, without segments, "
+                   "stride_bytes, file_per_thread, reorder and check");
+  fields.refuse_if(cell.open_files % cell.threads != 0 ||
+                       cell.total_bytes % (cell.transfer_bytes * cell.open_files) != 0,
+                   "open_files", "must be a multiple of threads, and each hold whole transfers");
 }
 
 void check_pace(const Cell& cell, const Fields& fields) {
@@ -157,6 +171,7 @@ void check(const Cell& cell, const Fields& fields, Device device) {
   check_uri(cell, fields);
   check_sizes(cell, fields);
   check_program(cell, fields);
+  check_open_files(cell, fields);
   check_pace(cell, fields);
   fields.refuse_if(cell.direct && cell.interface == Interface::mmap, "direct",
                    "a mapping cannot bypass the page cache");
@@ -165,8 +180,8 @@ void check(const Cell& cell, const Fields& fields, Device device) {
                                "the host's, too"
                              : "needs a placement with a cache in the device");
   fields.refuse_if(cell.stride_bytes != 0 && (cell.operation == MeasuredOperation::write ||
-                                              cell.warm || cell.program != Program::stream),
-                   "stride_bytes", "needs reads that are not warm, and program stream");
+                                              cell.program != Program::stream),
+                   "stride_bytes", "needs reads and program stream");
   fields.refuse_if(cell.stride_bytes != 0 && cell.stride_bytes < cell.transfer_bytes,
                    "stride_bytes", "must be at least transfer_bytes");
   fields.refuse_if(cell.operation == MeasuredOperation::read &&
@@ -255,6 +270,7 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   fields.number("queue_depth", cell.queue_depth, 1, queue_depth_max);
   fields.number("segments", cell.segments, 1, segments_max);
   fields.flag("file_per_thread", cell.file_per_thread);
+  fields.number("open_files", cell.open_files, 0, files_max);
   cell.reorder = static_cast<Reorder>(fields.choice("reorder", reorder_names, 0));
   fields.flag("barriers", cell.barriers);
   fields.number("deadline_ms", cell.deadline_ms, 0, deadline_ms_max);
@@ -405,6 +421,8 @@ void complete(Plan& plan) {
   if (runtime.arena_bytes == 0) runtime.arena_bytes = arena_bytes + arena_slack_bytes;
   // Each thread opens the file that it works on, and once more what fills the cache.
   runtime.files_max = std::max(runtime.files_max, 2 * runtime.device_threads);
+  for (const Cell& cell : plan.cells)
+    runtime.files_max = std::max(runtime.files_max, cell.open_files);
   if (runtime.cache_bytes == 0) {
     runtime.cache_bytes = default_cache_bytes(cached_bytes, runtime.page_bytes);
   } else if (runtime.cache_bytes < runtime.page_bytes) {
@@ -422,7 +440,10 @@ void read_variants(const json& list, Fields& fields, Plan& plan) {
   for (const json& variant : list) {
     const std::string where = "variants[" + std::to_string(plan.variants.size()) + "]";
     Fields of_variant(variant, where);
-    read_tuning(variant, of_variant, where, plan.variants.emplace_back(plan.runtime));
+    RuntimeOptions& options = plan.variants.emplace_back(plan.runtime);
+    read_tuning(variant, of_variant, where, options);
+    of_variant.number("cache_bytes", options.cache_bytes, options.page_bytes,
+                      std::uint64_t{1} << 50);
     of_variant.refuse_unknown();
   }
 }

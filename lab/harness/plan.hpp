@@ -73,6 +73,7 @@ struct Cell {
   unsigned queue_depth = 1;
   unsigned segments = 1;  // each has a block of every thread
   bool file_per_thread = false;
+  unsigned open_files = 0;  // reads of a stream: in so many files, open at once; 0: in one file
   Reorder reorder = Reorder::none;  // of reads
   bool barriers = true;             // threads begin opening, moving, syncing and closing together
   std::uint64_t deadline_ms = 0;    // transfers start no later than this after the first; 0: none
@@ -118,6 +119,11 @@ struct Cell {
     return interface == Interface::ferry && placement != device::Placement::host;
   }
   bool computes() const { return program == Program::iterative || program == Program::once; }
+  // Whether a part lies in several files of piece_of_file_bytes() each.
+  bool is_in_pieces() const { return program == Program::files || open_files != 0; }
+  std::uint64_t piece_of_file_bytes() const {
+    return open_files != 0 ? total_bytes / open_files : transfer_bytes;
+  }
   bool mixes() const { return read_percent != 0; }
   bool draws() const { return offsets == Offsets::zipf || offsets == Offsets::hotspot; }
   // Whether calls may leave some places alone without a deadline.

@@ -55,8 +55,9 @@ std::int64_t write_all(FileAccess& file, unsigned char* data, std::uint64_t byte
 
 std::int64_t call(const ProgramInput& input, MeasuredOperation operation, unsigned char* data,
                   std::uint64_t bytes, std::uint64_t offset) {
-  return operation == MeasuredOperation::read ? input.file().read(data, bytes, offset)
-                                              : write_all(input.file(), data, bytes, offset);
+  FileAccess& file = input.file_at(offset);
+  return operation == MeasuredOperation::read ? file.read(data, bytes, offset)
+                                              : write_all(file, data, bytes, offset);
 }
 
 // Of a transfer in flight, whose slot is free for what is left of it.
@@ -439,6 +440,24 @@ void prepare_buffer(const ProgramInput& input) {
   for (unsigned slot = 0; slot < cell.queue_depth && slot < cell.calls_per_thread(); ++slot) {
     fill_pattern(input.buffer + slot * cell.call_bytes(), cell.call_bytes(), input.offset_of(slot),
                  input.pattern_seed);
+  }
+}
+
+void open_each(const ProgramInput& input) {
+  for (const auto& file : input.files) {
+    check_running(input);
+    file->open(input.open_flags);
+  }
+}
+
+void read_each_place(const ProgramInput& input) {
+  open_each(input);
+  const std::uint64_t bytes = input.cell.call_bytes();
+  for (std::uint64_t place = 0; place < input.cell.calls_per_thread(); ++place) {
+    check_running(input);
+    const std::uint64_t offset = input.part.offset_of(place);
+    const std::int64_t moved = call(input, MeasuredOperation::read, input.buffer, bytes, offset);
+    check_moved(input, MeasuredOperation::read, moved, bytes, offset);
   }
 }
 

@@ -51,6 +51,14 @@ struct ProgramInput {
   unsigned thread = 0;
 
   FileAccess& file() const { return *files.front(); }
+  // The file that a place lies in, and where in it.
+  FileAccess& file_at(std::uint64_t& offset) const {
+    if (cell.open_files == 0) return file();
+    const std::uint64_t bytes = cell.piece_of_file_bytes();
+    FileAccess& found = *files[(offset - part.begin) / bytes];
+    offset %= bytes;
+    return found;
+  }
   // Where a call goes. A timed run goes over its part again and again.
   std::uint32_t place_of_call(std::uint64_t call) const {
     return order[call < order.size() ? call : call % order.size()];
@@ -90,6 +98,10 @@ struct ProgramOutput {
 // Makes the buffer ready, outside the timed region: for writes with what goes first, for reads with
 // bytes that no file here contains.
 void prepare_buffer(const ProgramInput& input);
+
+// Opens every file of the part; and reads every place of it once, too.
+void open_each(const ProgramInput& input);
+void read_each_place(const ProgramInput& input);
 
 // Throws ferry::Error when a call fails or moves less than asked, EINTR when stopped, and
 // ContentsError where the cell checks what it reads.

@@ -179,7 +179,10 @@ void Session::read_once(std::size_t index, unsigned round) {
   const Cell& cell = cells_[index];
   const bool remote = is_uri(cell.path);
   std::optional<CacheState> state;
-  if (!remote) state = prepare_cache(cell);
+  // Of places far apart, which the device's cache is to answer, nothing is said: looking at all
+  // that lies between would take longer than reading them.
+  const bool apart = cell.warm && cell.stride_bytes != 0;
+  if (!remote && !apart) state = prepare_cache(cell);
   const CellRun run{cell, round, 0, 0, block_devices_[index]};
   for (std::uint64_t pass = 0; pass < settling_passes(cell); ++pass)
     runtimes_.of(cell).run_cell(run, interruption_.stopped());
@@ -191,7 +194,7 @@ void Session::read_once(std::size_t index, unsigned round) {
   // What a direct read brings from the storage says nothing about the page cache.
   if (remote) {
     state = state_of_remote_read(cell, sample);
-  } else if (cell.cold || !cell.direct) {
+  } else if (state && (cell.cold || !cell.direct)) {
     state = confirm(*state, sample.distinct_bytes, sample.storage.process_read_bytes);
   }
   report(cell, round, sample, state, std::nullopt);

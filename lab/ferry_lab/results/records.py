@@ -543,6 +543,9 @@ class MeasuredRow(Record, Row):
         about("of each thread, at most; latencies count from when a call was due. 0: as fast as it went"),
     ] = UNSET
     latency_ns: Annotated[Latencies | UnsetType, about("with --latency: of all repeats together")] = UNSET
+    open_files: Annotated[
+        Count | UnsetType, about("reads: the data lay in so many files, which were all open; 0: in one")
+    ] = UNSET
     axes: Axes = {}
 
 

@@ -64,6 +64,7 @@ class Cell:
     queue_depth: int = 1
     segments: int = 1
     file_per_thread: bool = False  # PATH.00000000, PATH.00000001, ...
+    open_files: int = 0  # reads: in so many files PATH.00000000, ..., open at once; 0: in one
     reorder: str = "none"  # none, neighbour, random: whose data a thread reads
     barriers: bool = True  # between the phases of a repeat
     deadline_ms: int = 0  # transfers start at most this long after the first; 0: no limit
@@ -148,7 +149,7 @@ class Plan:
     cells: Sequence[Cell] | Sequence[RanksCell]
     repeats: int
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)  # ranks have none
-    # Further runtimes, each by its differences: page_bytes, server_threads and so on.
+    # Further runtimes, each by its differences: page_bytes, cache_bytes and so on.
     variants: Sequence[dict[str, Any]] = ()
     time_limit_ms: int = 0  # no new round of repeats after this time; 0: no limit
 

@@ -140,9 +140,50 @@ def test_reads_with_gaps_read_each_place_once(data: Path) -> None:
     assert all(sample["operations"] == 16 for sample in of_type(lines, "sample"))
 
 
-def test_gaps_beyond_the_end_are_refused(data: Path) -> None:
-    beyond = {"total_bytes": 17 * 4096, "stride_bytes": 131072}
-    assert "needs 2228224" in failure([cell(data, **beyond)])["message"]
+def test_a_warm_cache_holds_the_places_of_a_file_with_gaps(tmp_path: Path) -> None:
+    path = tmp_path / "sparse"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    gaps = {"total_bytes": 64 * 4096, "stride_bytes": (1 << 40) // 64, "pattern": "random"}
+    way = {"interface": "ferry", "placement": "compute", "warm": True}
+    sample = samples([cell(path, **{**way, **gaps})], repeats=2)["a"]
+    assert sample["device_cache_state"] == "warm"
+    assert sample["cache_state"] is None, "nobody looked at a TiB"
+    assert (sample["cache"]["hits"], sample["cache"]["misses"]) == (64, 0)
+    assert path.stat().st_blocks == 0
+
+
+def test_a_variant_has_a_cache_of_its_own_size(data: Path) -> None:
+    small, large = ({"cache_bytes": size} for size in (1 << 20, 8 << 20))
+    cells = [cell(data, id=name, variant=index, **CACHED) for index, name in enumerate("ab")]
+    status, lines = run_bench({"cells": cells, "variants": [small, large]})
+    assert status == 0, lines
+    assert [r["page_cache"]["cache_bytes"] for r in lines[0]["runtimes"]] == [1 << 20, 8 << 20]
+
+
+# ---- many open files, and what each thread does ---------------------------------------------------
+
+
+@pytest.mark.parametrize(("threads", "warm"), [(1, False), (1, True), (2, True)])
+def test_reads_at_random_of_many_open_files(tmp_path: Path, threads: int, warm: bool) -> None:
+    made = {"operation": "write", "program": "files", "keep": True, "transfer_bytes": 8192, "seed": 7}
+    path = tmp_path / "part"
+    samples([cell(path, interface="posix", **made, total_bytes=32 * 8192)], repeats=1)
+    read = {"total_bytes": 32 * 8192, "transfer_bytes": 4096, "open_files": 32, "pattern": "random"}
+    way = {**read, "expect_pattern_seed": 7, "threads": threads}
+    cells = [
+        cell(path, id="ferry", interface="ferry", placement="compute", warm=warm, **way),
+        cell(path, id="posix", interface="posix", **way),
+    ]
+    found = samples(cells)
+    assert found["ferry"]["operations"] == found["posix"]["operations"] == 64
+    assert found["ferry"]["device_cache_state"] == ("warm" if warm else "cold")
+    # A file in the place of another one is found out, and a block in the place of another.
+    first, second = (tmp_path / f"part.{number:08}" for number in (3, 4))
+    contents = first.read_bytes()
+    for wrong in (second.read_bytes(), contents[4096:] + contents[:4096]):
+        first.write_bytes(wrong)
+        assert "wrong at byte 0" in failure([cells[0]])["message"]
 
 
 def test_each_thread_has_a_rate(data: Path) -> None:
@@ -156,6 +197,11 @@ def test_a_thread_that_is_slower_shows(data: Path) -> None:
     assert samples([cell(data, **way)])["a"]["thread_operations_per_s"]["max"] > 1000
     slow = samples([cell(data, rate_bytes_per_s=4096 * 100, transfer_bytes=4096, **way)])["a"]
     assert slow["thread_operations_per_s"]["max"] < 1000
+
+
+def test_gaps_beyond_the_end_are_refused(data: Path) -> None:
+    beyond = {"total_bytes": 17 * 4096, "stride_bytes": 131072}
+    assert "needs 2228224" in failure([cell(data, **beyond)])["message"]
 
 
 def test_no_round_begins_after_the_time_limit(data: Path) -> None:
@@ -185,7 +231,11 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"variants": {}}, "must be an array"),
     ({}, {"variants": [{"page_bytes": 3000}]}, "variants[0].page_bytes"),
     ({}, {"variants": [{"page_bytes": 12288}]}, "variants[0].page_bytes: must be a power of two"),
-    ({}, {"variants": [{"cache_bytes": 1}]}, "variants[0].cache_bytes: is not known"),
+    ({}, {"variants": [{"cache_bytes": 1}]}, "variants[0].cache_bytes: must be from 65536"),
+    ({"open_files": 4, "total_bytes": 4096}, {}, "open_files: must be a multiple of threads, and each hold"),
+    ({"open_files": 3, "threads": 2, "total_bytes": 24576}, {}, "open_files: must be a multiple of threads"),
+    ({"open_files": 4, "file_per_thread": True}, {}, "open_files: needs reads of program stream"),
+    ({"open_files": 65537}, {}, "open_files: must be from 0 to 65536"),
     ({}, {"variants": [{"crossovers": {"x": 1}}]}, "variants[0].crossovers.x: is not known"),
     (
         {},
