@@ -13,7 +13,20 @@ from ferry.sizes import MIB
 from ferry_lab.render import html
 from ferry_lab.render.terminal import print_study
 from ferry_lab.results import results
-from ferry_lab.results.records import COUNTERS, Document, Environment, MeasuredRow, Repeat, Row, StorageCounters, Usage
+from ferry_lab.results.records import (
+    COUNTERS,
+    CacheCounters,
+    Document,
+    Environment,
+    Latencies,
+    MeasuredRow,
+    MixedCalls,
+    Repeat,
+    Row,
+    StorageCounters,
+    ThreadRates,
+    Usage,
+)
 from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell
 from ferry_lab.run.remote_files import Place
@@ -32,6 +45,8 @@ from ferry_lab.studies.placements_cells import (
     read_cells,
     write_cells,
 )
+from ferry_lab.studies import scale_cells
+from ferry_lab.studies.scale import Scale
 from ferry_lab.studies.storages import SIZES as SWEEP_SIZES
 from ferry_lab.studies.storages import Storages
 from ferry_lab.studies.storages import make_groups as make_storage_groups
@@ -286,4 +301,48 @@ def storages_document(
     return document_of(Storages(), settings, rows_of(groups, mib_ms, virtual_machine))
 
 
-DOCUMENTS = {"placements": placements_document, "optimizations": optimizations_document, "storages": storages_document}
+def scale_document(times: Mapping[str, float] = {}, tails: Mapping[str, float] = {}) -> Document:
+    """A document of the study scale: a call takes 1 µs, or that many, by "axis" or "axis/value".
+
+    ``tails``: the same of one call in a hundred, which else takes twice as long as a call. A call at a hit rate
+    costs 10 µs more where it misses. The slowest caller has half of the median one's calls.
+    """
+    shape = scale_cells.Shape.of(quick=False)
+    groups = scale_cells.make_groups(shape, scale_cells.SystemFiles("/disk"), lambda _: REPEATS)
+
+    def of(chosen: Mapping[str, float], cell: Cell, usual: float) -> float:
+        axis, value = (cell.axes[name] for name in ("axis", "value"))
+        return chosen.get(f"{axis}/{value}", chosen.get(str(axis), usual))
+
+    def made(cell: Cell, name: str) -> MeasuredRow:
+        misses = 100 - int(cell.axes["value"]) if cell.axes["axis"] == "hits" else 0
+        call_us = of(times, cell, 1.0) + misses * 0.1
+        ns, tail = int(call_us * 1e3), int(of(tails, cell, 2.0) * call_us * 1e3)
+        # One call in two hundred belongs to the tail.
+        latency = Latencies(ns, ns, tail, 2 * tail, 200, 1, tail, [(ns, ns + 1, 198), (tail, tail + 1, 2)])
+        cache = CacheCounters(**{**dict.fromkeys(CacheCounters.__struct_fields__, 0), "hits": 100 - misses})
+        cache.misses = misses
+        changes: Json = {"latency_ns": latency, "cache": cache}
+        changes["thread_operations_per_s"] = ThreadRates(500.0, 1000.0, 1500.0)
+        if cell.operation == "mixed":
+            changes["mixed"] = MixedCalls(100, latency, latency)
+        calls = cell.total_bytes // cell.transfer_bytes
+        done: Json = {"bytes": cell.total_bytes, "operations": calls, "io_ns": ns * calls}
+        return results.make_row(cell, name, [sample(n, **done, **changes) for n in range(8)])
+
+    rows = [made(cell, name) for name, group in groups.items() for cell in group.cells]
+    settings = {
+        "repeats": {name: group.repeats for name, group in groups.items()},
+        "call_bytes": scale_cells.CALL_BYTES,
+        "page_bytes": scale_cells.PAGE_BYTES,
+        "values": shape.values,
+    }
+    return document_of(Scale(), settings, rows)
+
+
+DOCUMENTS = {
+    "placements": placements_document,
+    "optimizations": optimizations_document,
+    "storages": storages_document,
+    "scale": scale_document,
+}

@@ -73,6 +73,9 @@ def command(name: str, simulate: bool, cluster: str | None, **given: Any) -> Non
     endian       What does byte-swapped output cost, for one rank and for many?
     stripes      How do stripe count, stripe size and the writers' buffer matter,
                  for one writer and many? With --storage on CephFS.
+    scale        How do one call's cost and its tail grow? With callers, cache,
+                 page size, hit rate, file size, small files, open files, and
+                 writes among the readers of a page; is any caller starved?
 
     The output begins with what the numbers show; tables follow. Scratch files are always removed.
     """

@@ -21,6 +21,7 @@ from ferry_lab.render.plots import (
     plain_axis,
     spread_labels,
 )
+from ferry_lab.render.study_text import format_time
 from ferry_lab.results.records import Row, Summary
 
 if TYPE_CHECKING:
@@ -74,12 +75,13 @@ class Curves(Plot):
     """Panels with the same axes, logarithmic in base 2.
 
     ``x``: "bytes" or a count ("threads"). ``y``: "bandwidth", in MiB/s, or "speed-up", a factor;
-    a line shows what would be linear; or "rate", in MB/s of 10**6 bytes, shown as GB/s, as papers have it.
+    a line shows what would be linear; "rate", in MB/s of 10**6 bytes, shown as GB/s, as papers have it;
+    or "time", in ns.
     """
 
     panels: Sequence[Panel]
     x: Literal["bytes", "threads"] = "bytes"
-    y: Literal["bandwidth", "speed-up", "rate"] = "bandwidth"
+    y: Literal["bandwidth", "speed-up", "rate", "time"] = "bandwidth"
     x_label: str = "transfer size"
     x_ticks: Sequence[float] | None = None  # None: at what was measured, as far as there is room
     columns: int = 3  # when there is room
@@ -107,7 +109,7 @@ class Curves(Plot):
         plain_axis(axes, "y")
         ticks = self._x_ticks(axes)
         axes.set_xticks(ticks, [self._format_x(tick) for tick in ticks])
-        ticks = (_rate_ticks if self.y == "rate" else _y_ticks)(*self._y_limits())
+        ticks = (_rate_ticks if self.y in ("rate", "time") else _y_ticks)(*self._y_limits())
         axes.set_yticks(ticks, [self._format_y(tick) for tick in ticks])
         axes.set_xlabel(self.x_label, loc="left", labelpad=6)
         for label, value in panel.limits:
@@ -194,6 +196,8 @@ class Curves(Plot):
         return format_size(int(x)) if self.x == "bytes" else f"{x:g}"
 
     def _format_y(self, y: float) -> str:
+        if self.y == "time":
+            return format_time(y)
         if self.y == "rate":
             return f"{y / 1000:g} GB/s"
         if self.y == "bandwidth":  # as tables have it
@@ -201,12 +205,14 @@ class Curves(Plot):
         return f"{y:g}×"
 
     def _number(self, y: float) -> str:
+        if self.y == "time":
+            return format_time(y)
         if self.y == "rate":
             return f"{y / 1000:.2f}"
         return f"{y:.2f}" if self.y == "speed-up" else f"{y:.0f}"
 
     def _unit(self) -> str:
-        return {"bandwidth": " MiB/s", "rate": " GB/s", "speed-up": "×"}[self.y]
+        return {"bandwidth": " MiB/s", "rate": " GB/s", "speed-up": "×", "time": ""}[self.y]
 
 
 def _y_ticks(low: float, high: float) -> list[float]:

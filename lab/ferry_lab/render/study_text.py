@@ -40,7 +40,16 @@ def format_bandwidth(summary: Summary) -> str:
     return f"{number} ±{min(half / median * 100, 999):.0f}%"
 
 
+def format_time(ns: float) -> str:
+    """Returns the time with three digits, in ns, µs, ms or s."""
+    for unit_ns, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if ns >= 0.9995 * unit_ns:
+            number = ns / unit_ns
+            return f"{number:.{2 if number < 9.995 else 1 if number < 99.95 else 0}f} {unit}"
+    return f"{ns:.0f} ns"
+
+
 def keep_units(text: str) -> str:
     """Returns the text with numbers that are not parted from their units at the end of a line."""
-    parted = r"(?<=[0-9>]) (?=[0-9%]|[KMGT]iB|bytes?\b|ms\b)| (?=> [0-9])"
+    parted = r"(?<=[0-9>]) (?=[0-9%]|[KMGT]iB|bytes?\b|[mnµ]?s\b)| (?=> [0-9])"
     return re.sub(parted, NO_BREAK, text)

@@ -652,6 +652,7 @@ class Comparison(Record):
             "interface_and_posix",
             "swapped_and_native",
             "stripes_and_default",
+            "value_and_first",
         ],
         about(
             "Why the two rows are set beside each other. automatic_and_best: the best was picked on "
@@ -662,7 +663,7 @@ class Comparison(Record):
     row: Annotated[str, about("id of the row that is judged")]
     baseline: Annotated[str, about("id of the row it is set beside")]
     program: str
-    operation: Operation
+    operation: Literal["read", "write", "mixed"]
     device_cache: Annotated[Literal["cold", "warm", None], about("asked for; whether it was so is in the rows")]
     transfer_bytes: Count
     total_bytes: Count
@@ -693,7 +694,9 @@ class Document(Record):
     schema: Literal["ferry.results/3"]
     ferry_version: str
     kind: Literal["bench", "study", "import"]
-    study: Literal["placements", "optimizations", "storages", "interfaces", "stripes", "writers", "endian", None]
+    study: Literal[
+        "placements", "optimizations", "storages", "interfaces", "stripes", "writers", "endian", "scale", None
+    ]
     command: list[str]
     started: str
     finished: str

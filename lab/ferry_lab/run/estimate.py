@@ -55,6 +55,9 @@ class Estimate:
         if cell.program == "files":
             call_s += calls * _FILE_S
         copy_s = cell.total_bytes / _COPY_BYTES_PER_S
+        if cell.time_ms:
+            passes = 1 if cell.operation != "read" or cell.cold else 1 + _settling_passes(cell)
+            return _REPEAT_S + passes * (cell.ramp_ms + cell.time_ms) * 1e-3 + 2 * copy_s
         if cell.operation == "read":
             passes = 2 if cell.warm else 1
             if not (cell.cold or cell.direct):

@@ -59,9 +59,10 @@ class Group:
     cells: Sequence[Cell] | Sequence[RanksCell]
     repeats: int
     runtime: RuntimeSettings = field(default_factory=lambda: RuntimeSettings(device_threads=1))
+    variants: Sequence[Json] = ()  # as Plan.variants
 
     def plan(self, repeats: int | None = None) -> Plan:
-        return Plan(self.cells, self.repeats if repeats is None else repeats, self.runtime)
+        return Plan(self.cells, self.repeats if repeats is None else repeats, self.runtime, self.variants)
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,10 @@ class Study(ABC):
 
         Checks free space first. Appends what a reader must know to ``notes``. Raises FerryError.
         """
+
+    def mixes(self, _row: Row) -> bool:
+        """Returns whether the row finds only some of its pages in the device's cache on purpose."""
+        return False
 
     def notes(self, _rows: Sequence[Row], _machine: Machine) -> list[str]:
         """Returns further notes on the rows, given ``environment.machine``."""
@@ -177,7 +182,7 @@ def _make_document(
         )
     if repeats < judge.FINDING_PAIRS_MIN:
         notes.append(f"with fewer than {judge.FINDING_PAIRS_MIN} pairs, no difference is reported")
-    notes += unverified_notes(rows)
+    notes += unverified_notes([row for row in rows if not study.mixes(row)])
     first = kept.groups[next(iter(matrix.groups))]
     notes += study.notes(rows, first.environment.machine)
     return results.make_document(

@@ -17,6 +17,7 @@ STUDIES = {
     "interfaces": ("interfaces", "Interfaces"),
     "endian": ("endian", "Endian"),
     "stripes": ("stripes", "Stripes"),
+    "scale": ("scale", "Scale"),
 }
 # The one that has a model (studies.writers_simulate), too.
 SIMULATED = "writers"

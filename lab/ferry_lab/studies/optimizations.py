@@ -28,6 +28,7 @@ from ferry_lab.render.tables import Table
 from ferry_lab.results.records import Comparison, Document, Row, Summary
 from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file
+from ferry_lab.run.memory import available_bytes
 from ferry_lab.run.mounts import Mounts, own_mounts
 from ferry_lab.run.plan import RuntimeSettings
 from ferry_lab.run.study import Group, Json, Matrix, Study, StudyOptions
@@ -169,7 +170,7 @@ def _runtime(size: int) -> RuntimeSettings:
 def _sizes(options: StudyOptions, notes: list[str]) -> list[int]:
     """Returns the files' sizes for which there is memory."""
     wanted = QUICK_SIZES if options.quick else SIZES
-    free_bytes = _available_bytes()
+    free_bytes = available_bytes()
     sizes = [size for size in wanted if _MEMORY_FACTOR * size <= free_bytes]
     if not sizes:
         raise FerryError(
@@ -182,13 +183,6 @@ def _sizes(options: StudyOptions, notes: list[str]) -> list[int]:
             f"{_MEMORY_FACTOR} times their size in memory, and {format_size(free_bytes)} are free"
         )
     return sizes
-
-
-def _available_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) << 10
-    raise FerryError("/proc/meminfo does not say how much memory is free; is this Linux?")
 
 
 def _make_places(

@@ -66,7 +66,12 @@ return {
 
 
 # How many figures each study's page has, and the first one's name.
-FIGURES = {"placements": (5, "reads"), "optimizations": (3, "file-sizes"), "storages": (3, "threads")}
+FIGURES = {
+    "placements": (5, "reads"),
+    "optimizations": (3, "file-sizes"),
+    "storages": (3, "threads"),
+    "scale": (10, "along-callers"),
+}
 
 
 @pytest.fixture(scope="module", params=list(FIGURES))
