@@ -83,6 +83,20 @@ TEST(Layout, AFileForEachTransferIsASharedFileCutIntoPieces) {
   EXPECT_EQ(*files.rbegin(), 11U);
 }
 
+TEST(Layout, OpenFilesAreASharedFileCutIntoFewerPieces) {
+  Cell cell = cell_of(2, 1, false);
+  cell.open_files = 4;
+  EXPECT_EQ(file_count(cell), 4U);
+  EXPECT_EQ(file_bytes(cell, 0), 3 * cell.transfer_bytes);
+  EXPECT_EQ(files_of_part(cell), 2U);
+  const ThreadPart part = part_of(cell, 1);
+  EXPECT_EQ(place_of(cell, part, part.offset_of(0)).file, 2U);
+  const Place last = place_of(cell, part, part.offset_of(5));
+  EXPECT_EQ(last.file, 3U);
+  EXPECT_EQ(last.offset, 2 * cell.transfer_bytes);
+  EXPECT_EQ(contents_of(cell, 5, 3).begin + last.offset, part.offset_of(5));
+}
+
 TEST(Layout, NumbersOfFilesStandBeforeTheQueryOfAUri) {
   Cell cell = cell_of(2, 1, true);
   cell.path = "ceph:/data/f?conf=/etc/c?.conf";
