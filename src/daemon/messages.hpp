@@ -13,7 +13,7 @@
 namespace ferry::daemon {
 
 inline constexpr std::uint32_t messages_magic = 0x72'72'65'66;  // "ferr"
-inline constexpr std::uint32_t messages_version = 1;            // grows with any change of a layout
+inline constexpr std::uint32_t messages_version = 2;            // grows with any change of a layout
 
 enum class RequestKind : std::uint32_t { attach = 1, more_readers, offer, status, stop };
 
@@ -50,6 +50,9 @@ struct DaemonAnswer {
 };
 static_assert(std::is_trivially_copyable_v<DaemonRequest>);
 static_assert(std::is_trivially_copyable_v<DaemonAnswer>);
+// Where this fails, messages_version grows. The structures in the cache that clients use have such
+// checks of their own (layout.hpp).
+static_assert(sizeof(DaemonAnswer) == 296);
 
 // Sends a request on a connection to ferryd and receives the answer: its errno, EPROTO if it is of
 // another version, or what send and receive return. `received`: a descriptor that came with an
