@@ -57,6 +57,11 @@ TEST(Options, RefusesWhatCannotBe) {
   options.rings = 1;
   EXPECT_EQ(refused(options, "rings"), EINVAL);
   options = small_options();
+  for (const unsigned threads : {2'000'000U, 3'000'000'000U, ~0U}) {
+    options.device_threads = threads;
+    EXPECT_EQ(refused(options, "device_threads"), EINVAL);
+  }
+  options = small_options();
   options.device_cpus = "nonsense";
   EXPECT_EQ(refused(options, "device_cpus"), EINVAL);
   options = small_options();
