@@ -130,6 +130,46 @@ TEST_F(HungFileTest, PagesOfAClosedFileAreForgottenWithoutWaiting) {
   });
 }
 
+// The first of several opens of a changed file brings the pages to its version; until then the
+// others wait, and see no former byte. They do not ask the storage once more.
+TEST_F(HungFileTest, OpensOfAChangedFileWaitForTheFirstAndLeaveTogether) {
+  std::atomic<int> asked{0};
+  storage->instead = [&](const storage::Operation& operation) {
+    if (operation.kind == storage::Kind::file_status) ++asked;
+    return false;
+  };
+  storage->set_contents("changed", data);
+  storage->version = 1;
+  auto writer = calls(0);
+  const int dirty = writer.open("changed", O_RDWR);
+  ASSERT_TRUE(same_bytes(read_at(writer, dirty, data.size(), 0), data));
+  ASSERT_EQ(writer.pwrite(dirty, "ours", 4, 3 * page), 4);
+  std::string changed = pattern(4 * page, 2);
+  storage->set_contents("changed", changed);
+  storage->version = 2;
+  changed.replace(3 * page, 4, "ours");
+  storage->hang("changed");
+  asked = 0;
+  const auto look = [&](std::uint32_t group) {
+    auto mine = calls(group);
+    const int file = mine.open("changed", O_RDONLY);
+    EXPECT_TRUE(same_bytes(read_at(mine, file, data.size(), 0), changed)) << "group " << group;
+    EXPECT_EQ(mine.close(file), 0);
+  };
+  std::vector<std::jthread> opens;
+  opens.emplace_back(look, 1);
+  EXPECT_TRUE(eventually([&] { return storage->held == 1; })) << "it writes back first";
+  EXPECT_EQ(asked, 2);
+  opens.emplace_back(look, 2);
+  opens.emplace_back(look, 3);
+  EXPECT_TRUE(eventually([&] { return asked == 4; }));
+  storage->let_go();
+  within_patience("opens of a changed file", [&] { opens.clear(); });
+  EXPECT_EQ(asked, 5) << "the first one again, for the size";
+  EXPECT_EQ(writer.close(dirty), 0);
+  EXPECT_TRUE(same_bytes(storage->contents("changed"), changed));
+}
+
 // A hung storage's transfers leave frames and records for others.
 class HungStorageTest : public HungFileTest {
  protected:

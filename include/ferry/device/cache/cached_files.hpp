@@ -291,14 +291,17 @@ class CachedFiles {
   // back stay, and with them the others.
   //
   // Pages of the version that the file had after the open began are what the open is to see. So
-  // opens of an unchanged file need no turn among the outside calls. Where versions differ, another
-  // thread may have written and closed since `status`: it is asked again, in turn.
+  // opens of an unchanged file need no turn among the outside calls, and of many opens that wait
+  // for one, the first is enough. Where versions differ, another thread may have written and closed
+  // since `status`: it is asked again, in turn.
   template <class Ask>
   FERRY_DEVICE int revalidate(const OpenFile& entry, const FileStatus& status, Ask ask) {
     const std::uint32_t id = entry.inode;
     DeviceRef<std::uint64_t> version(view_.inode(id).version);
-    if (status.version != 0 && status.version == version.load(acquire)) return 0;
-    pages_.begin_outside(id);
+    const auto is_current = [&] {
+      return status.version != 0 && status.version == version.load(acquire);
+    };
+    if (!pages_.begin_outside_unless(id, is_current)) return 0;
     FileStatus now{};
     int error = ask(now);
     const bool same = now.version != 0 && now.version == version.load(relaxed);

@@ -34,10 +34,17 @@ class OutsideCalls {
 
   // Waits until no other call is in flight and no group has a turn.
   FERRY_DEVICE_CALL void begin(std::uint32_t inode, Pages changed) const {
+    begin_unless(inode, changed, [] { return false; });
+  }
+  // The same, unless the end of another call makes this one needless meanwhile: then returns false.
+  template <class IsNeedless>
+  FERRY_DEVICE_CALL bool begin_unless(std::uint32_t inode, Pages changed,
+                                      IsNeedless is_needless) const {
     DeviceRef<std::uint32_t> word(view_.inode(inode).outside);
     std::uint32_t looks = 0;
     std::uint32_t now = word.load(relaxed);
     for (;;) {
+      if (is_needless()) return false;
       if ((now & ~Inode::outside_waited) != 0) {
         rest(inode, now, looks++);
         now = word.load(relaxed);
@@ -46,6 +53,7 @@ class OutsideCalls {
       }
     }
     enter(inode, changed);
+    return true;
   }
   FERRY_DEVICE_CALL void end(std::uint32_t inode) const { leave(inode, Inode::outside_active); }
   // The call in flight changes all pages.

@@ -206,6 +206,13 @@ class PageCache {
     outside_.begin(inode, changed);
     frames_.each_of(inode, pages, [&](std::uint32_t frame) { wait_for_writers(frame); });
   }
+  // Of all pages, unless it becomes needless while it waits: then returns false.
+  template <class IsNeedless>
+  FERRY_DEVICE bool begin_outside_unless(std::uint32_t inode, IsNeedless is_needless) {
+    if (!outside_.begin_unless(inode, Pages{}, is_needless)) return false;
+    frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) { wait_for_writers(frame); });
+    return true;
+  }
   FERRY_DEVICE void end_outside(std::uint32_t inode) { outside_.end(inode); }
 
   // The file's end has moved to `size`, by `written` bytes that an outside call appended when the
