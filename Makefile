@@ -19,6 +19,7 @@ quick:
 
 format:
 	@scripts/sources.sh | xargs -r -d '\n' clang-format -i
+	@.ferry/venv/bin/ruff check --quiet --select I --fix --cache-dir .ferry/ruff
 	@.ferry/venv/bin/ruff format --quiet --cache-dir .ferry/ruff
 
 tidy:
