@@ -8,6 +8,7 @@
 #include <sstream>
 #include <system_error>
 
+#include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,27 @@ namespace {
 clockid_t cpu_clock(pid_t thread) {
   constexpr unsigned per_thread_scheduler_clock = 6;
   return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3U | per_thread_scheduler_clock);
+}
+
+std::chrono::nanoseconds cpu_time(pid_t thread) {
+  timespec time{};
+  if (clock_gettime(cpu_clock(thread), &time) != 0) return {};
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// Whether a thread of this process has a CPU or waits for one. Where the kernel does not say, it
+// counts as one that waits for something else.
+bool is_runnable(pid_t thread) {
+  char text[128];
+  std::snprintf(text, sizeof text, "/proc/self/task/%d/stat", thread);
+  const int file = open(text, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const ssize_t bytes = read(file, text, sizeof text - 1);
+  close(file);
+  if (bytes <= 0) return false;
+  text[bytes] = 0;
+  const char* end_of_name = std::strrchr(text, ')');  // a name may have parentheses
+  return end_of_name != nullptr && end_of_name[1] == ' ' && end_of_name[2] == 'R';
 }
 
 }  // namespace
@@ -82,13 +104,16 @@ Server::~Server() {
 
 // Declares a loop dead that hangs for the liveness timeout: that neither progresses nor reports
 // that it is inside the storage. Time in which the watchdog itself did not run (a stopped process,
-// a suspended machine) does not count. It only holds its own lock and never waits, so it runs as
-// long as the process: callers have no other source for a hung loop's death (R8).
+// a suspended machine) does not count, nor does time in which the loop's thread waited for a CPU:
+// with thousands of threads, seconds pass between its turns. The watchdog only holds its own lock
+// and never waits, so it runs as long as the process: callers have no other source for a hung
+// loop's death (R8).
 void Server::watch() {
   using Clock = std::chrono::steady_clock;
   struct Seen {
     std::uint64_t iterations = 0;
     std::chrono::nanoseconds still{0};
+    std::chrono::nanoseconds cpu{0};  // of its thread, at the last look
   };
   std::vector<Seen> seen(loops_.size());
   const auto period = std::clamp<std::chrono::nanoseconds>(
@@ -102,11 +127,16 @@ void Server::watch() {
     for (std::uint32_t index = 0; index < seen.size(); ++index) {
       Loop& loop = *loops_[index];
       const std::uint64_t iterations = loop.iterations();
-      if (iterations != seen[index].iterations || loop.in_storage() || loop.ended()) {
-        seen[index] = Seen{iterations, {}};
-      } else if ((seen[index].still += passed) > options_.liveness_timeout) {
-        loop.declare_dead();
+      const pid_t thread = thread_ids_[index].load(std::memory_order_acquire);
+      const std::chrono::nanoseconds cpu = cpu_time(thread);
+      if (iterations != seen[index].iterations || loop.in_storage() || loop.ended() ||
+          thread == 0) {  // it has not begun, or ended
+        seen[index] = Seen{iterations, {}, cpu};
+        continue;
       }
+      seen[index].still += is_runnable(thread) ? std::min(passed, cpu - seen[index].cpu) : passed;
+      seen[index].cpu = cpu;
+      if (seen[index].still > options_.liveness_timeout) loop.declare_dead();
     }
   }
 }
@@ -254,11 +284,7 @@ ThreadUsage Server::usage(unsigned loop) const {
     std::sscanf(line.c_str(), "voluntary_ctxt_switches: %lu", &usage.voluntary_switches);
     std::sscanf(line.c_str(), "nonvoluntary_ctxt_switches: %lu", &usage.involuntary_switches);
   }
-  timespec time{};
-  if (clock_gettime(cpu_clock(id), &time) == 0) {
-    usage.cpu_ns = static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
-                   static_cast<std::uint64_t>(time.tv_nsec);
-  }
+  usage.cpu_ns = static_cast<std::uint64_t>(cpu_time(id).count());
   return usage;
 }
 

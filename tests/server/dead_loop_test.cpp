@@ -145,6 +145,15 @@ TEST_P(DeadLoop, StandingStill) {
   EXPECT_TRUE(report.finished);
 }
 
+// It hangs with a CPU of its own.
+TEST_P(DeadLoop, Spinning) {
+  injection.arm(Injection::Action::spin, 0, where());
+  auto calls = rig->calls(0);
+  expect_failed_read(calls);
+  EXPECT_EQ(rig->phase(0), LoopPhase::dead);
+  expect_untouched([&] { injection.release(); });
+}
+
 // The stuck loop may hold a file, whose closing must not wait for ever.
 TEST_P(DeadLoop, AFileHeldByALoopThatStandsStillCanBeClosed) {
   injection.arm(Injection::Action::stall, 0, where());

@@ -1,6 +1,7 @@
 // A server's life: stopping with and without work, deadlines, slow storages.
 #include "server/server.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -8,9 +9,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include "base/cpus.hpp"
 #include "support/depth.hpp"
 #include "support/server_rig.hpp"
+#include "support/threads.hpp"
 
 namespace ferry::server {
 namespace {
@@ -156,6 +160,55 @@ TEST_F(ServerTest, SlowIsNotDead) {
 TEST_F(ServerTest, IdleIsNotDead) {
   make(small_geometry(1, 1), milliseconds(50));
   std::this_thread::sleep_for(milliseconds(500));
+  EXPECT_EQ(rig->calls(0).ping(), 0);
+}
+
+// Threads of ordinary priority that leave nothing of a CPU.
+class BusyThreads {
+ public:
+  BusyThreads(int count, int cpu) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this, cpu] {
+        run_this_thread_on({cpu});
+        ++begun_;
+        while (!ended_)
+          continue;
+      });
+    }
+    while (begun_ < count)
+      std::this_thread::sleep_for(milliseconds(1));
+  }
+  ~BusyThreads() {
+    ended_ = true;
+    for (std::thread& thread : threads_)
+      thread.join();
+  }
+  BusyThreads(const BusyThreads&) = delete;
+  BusyThreads& operator=(const BusyThreads&) = delete;
+
+ private:
+  std::atomic<int> begun_{0};
+  std::atomic<bool> ended_{false};
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(ServerTest, WaitingForACpuIsNotDead) {
+  const int cpu = allowed_cpus().front();
+  ServerOptions options;
+  options.cpus = {cpu};
+  options.liveness_timeout = milliseconds(50);
+  options.spin = std::chrono::seconds(100);  // it never sleeps, which counts as inside the storage
+  make(small_geometry(1, 1), std::move(options));
+  ASSERT_EQ(rig->calls(0).ping(), 0);
+  const std::vector<pid_t> loops = test::ids_of_threads_named("ferry-server");
+  ASSERT_EQ(loops.size(), 1U);
+  const sched_param none{};
+  ASSERT_EQ(sched_setscheduler(loops[0], SCHED_IDLE, &none), 0);
+  {
+    const BusyThreads busy(16, cpu);
+    std::this_thread::sleep_for(milliseconds(700));
+    EXPECT_EQ(rig->phase(0), LoopPhase::running);
+  }
   EXPECT_EQ(rig->calls(0).ping(), 0);
 }
 

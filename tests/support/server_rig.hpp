@@ -126,7 +126,7 @@ class OnFakeStorage : public testing::Test {
 // Makes one loop stop or hang at an injection point, once armed.
 class Injection {
  public:
-  enum class Action { none, stop, stall };
+  enum class Action { none, stop, stall, spin };
 
   // Triggers at the next `where` of `loop`.
   void arm(Action action, std::uint32_t loop, server::LoopPoint where) {
@@ -142,7 +142,13 @@ class Injection {
     reached_ = true;
     changed_.notify_all();
     if (action == Action::stop) throw server::LoopStopped();
-    changed_.wait(lock, [this] { return released_; });
+    if (action == Action::spin) {
+      lock.unlock();
+      while (!released_)
+        continue;
+      return;
+    }
+    changed_.wait(lock, [this] { return released_.load(); });
   }
   bool reached() {
     std::unique_lock lock(mutex_);
@@ -164,7 +170,7 @@ class Injection {
   std::uint32_t loop_ = 0;
   server::LoopPoint where_ = server::LoopPoint::taken;
   bool reached_ = false;
-  bool released_ = false;
+  std::atomic<bool> released_{false};
 };
 
 }  // namespace ferry::test
