@@ -18,17 +18,19 @@ inline constexpr bool sanitized = true;
 inline constexpr bool sanitized = false;
 #endif
 
-inline bool is_deep() {
+inline std::string_view test_depth() {
   const char* text = std::getenv("FERRY_TEST_DEPTH");
-  return text != nullptr && std::string_view(text) == "deep";
+  return text != nullptr ? text : "default";
+}
+
+inline bool is_deep() {
+  return test_depth() == "deep";
 }
 
 // Scales `times`, which is for a release build at default depth.
 inline std::uint64_t scaled(std::uint64_t times) {
-  const char* text = std::getenv("FERRY_TEST_DEPTH");
-  const std::string_view depth = text != nullptr ? text : "default";
-  if (depth == "quick") times /= 8;
-  if (depth == "deep") times *= 20;
+  if (test_depth() == "quick") times /= 8;
+  if (is_deep()) times *= 20;
   if (sanitized) times /= 10;
   return std::max<std::uint64_t>(times, 1);
 }
