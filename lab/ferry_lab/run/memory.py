@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ferry.errors import FerryError
+from ferry.sizes import format_size
 
 
 def available_bytes() -> int:
@@ -13,3 +14,11 @@ def available_bytes() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) << 10
     raise FerryError("/proc/meminfo does not say how much memory is free; is this Linux?")
+
+
+def lack_of_memory(free_bytes: int, needed_bytes: int) -> FerryError:
+    """Returns the error of a study for whose smallest part there is too little memory."""
+    return FerryError(
+        f"{format_size(free_bytes)} of memory are free and the study needs "
+        f"{format_size(needed_bytes)}; end other programs"
+    )

@@ -28,7 +28,7 @@ from ferry_lab.render.tables import Table
 from ferry_lab.results.records import Comparison, Document, Row, Summary
 from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file
-from ferry_lab.run.memory import available_bytes
+from ferry_lab.run.memory import available_bytes, lack_of_memory
 from ferry_lab.run.mounts import Mounts, own_mounts
 from ferry_lab.run.plan import RuntimeSettings
 from ferry_lab.run.study import Group, Json, Matrix, Study, StudyOptions
@@ -173,10 +173,7 @@ def _sizes(options: StudyOptions, notes: list[str]) -> list[int]:
     free_bytes = available_bytes()
     sizes = [size for size in wanted if _MEMORY_FACTOR * size <= free_bytes]
     if not sizes:
-        raise FerryError(
-            f"{format_size(free_bytes)} of memory are free and the study needs "
-            f"{format_size(_MEMORY_FACTOR * wanted[0])}; end other programs"
-        )
+        raise lack_of_memory(free_bytes, _MEMORY_FACTOR * wanted[0])
     if len(sizes) < len(wanted):
         notes.append(
             f"files above {format_size(sizes[-1])} are left out: they need "

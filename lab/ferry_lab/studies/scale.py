@@ -32,7 +32,7 @@ from ferry_lab.results import results
 from ferry_lab.results.latencies import words
 from ferry_lab.results.records import Comparison, Document, Latencies, MeasuredRow, Repeat, Row, Summary
 from ferry_lab.run.made_files import make_pattern_file
-from ferry_lab.run.memory import available_bytes
+from ferry_lab.run.memory import available_bytes, lack_of_memory
 from ferry_lab.run.sparse_files import make_sparse_file
 from ferry_lab.run.study import Matrix, Study, StudyOptions
 from ferry_lab.stats import judge
@@ -160,10 +160,7 @@ def _leave_out_large_caches(shape: Shape, notes: list[str]) -> None:
         if taken <= room_bytes // _MEMORY_SHARE:
             chosen.append(size)
     if not chosen:
-        raise FerryError(
-            f"{format_size(room_bytes)} of memory are free and the study needs "
-            f"{format_size(3 * _MEMORY_SHARE * wanted[0] // 2)}; end other programs"
-        )
+        raise lack_of_memory(room_bytes, 3 * _MEMORY_SHARE * wanted[0] // 2)
     if len(chosen) < len(wanted):
         notes.append(
             f"caches above {format_size(chosen[-1])} are left out: those of an axis are there together, "
