@@ -384,11 +384,17 @@ FERRY_DEVICE inline std::uint32_t inode_of(std::uint64_t key) {
 FERRY_DEVICE inline std::uint64_t page_of(std::uint64_t key) {
   return key & ((std::uint64_t{1} << page_number_bits) - 1);
 }
+// A key with the file's number in all of its bits (a factor of Steele, Lea and Flood's SplitMix,
+// 2014): its lower bits decide where a page is in the table, and many files have the same pages.
+FERRY_DEVICE inline std::uint64_t folded(std::uint64_t key) {
+  return key ^ inode_of(key) * 0xbf58476d1ce4e5b9ULL;
+}
 // Four neighbouring pages share a bucket, so that they are entered under one lock and found on one
 // cache line. Fibonacci hashing spreads groups of four.
 inline constexpr unsigned bucket_group_bits = 2;
 FERRY_DEVICE inline std::uint32_t hash_of(std::uint64_t key) {
-  return static_cast<std::uint32_t>(((key >> bucket_group_bits) * 0x9e3779b97f4a7c15ULL) >> 32);
+  return static_cast<std::uint32_t>(((folded(key) >> bucket_group_bits) * 0x9e3779b97f4a7c15ULL) >>
+                                    32);
 }
 FERRY_DEVICE inline bool same_bucket(std::uint64_t one_key, std::uint64_t other_key) {
   return one_key >> bucket_group_bits == other_key >> bucket_group_bits;

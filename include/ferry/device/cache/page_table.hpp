@@ -70,13 +70,13 @@ class PageTable {
     return no_frame;
   }
 
-  // The frame that most likely holds the page, or no_frame: reads one entry, which the caller must
-  // verify.
+  // The frame that most likely holds the page, or no_frame: looks at its bucket, and first where it
+  // most likely is. The caller must verify it.
   FERRY_DEVICE_FAST static std::uint32_t guess(const View& view, std::uint64_t key) {
     const std::uint32_t hash = hash_of(key);
-    std::uint64_t& slot = view.bucket(hash).entries[first_slot(hash, key)];
-    const std::uint64_t entry = DeviceRef<std::uint64_t>(slot).load(acquire);
-    return entry >> frame_bits == tag_of(key) ? frame_of(entry) : no_frame;
+    const Bucket& bucket = view.bucket(hash);
+    const std::uint64_t entry = entry_at(bucket, first_slot(hash, key));
+    return entry >> frame_bits == tag_of(key) ? frame_of(entry) : search(bucket, tag_of(key));
   }
 
   // The lock of the bucket that a page belongs to.
@@ -111,13 +111,26 @@ class PageTable {
   }
 
  private:
-  // 40 bits: the page's number in its file. The same bucket may have another file's page of that
-  // number; the pin tells them apart (T3).
-  FERRY_DEVICE static std::uint64_t tag_of(std::uint64_t key) { return page_of(key); }
-  // The preferred place of an entry: the pages of a group are neighbours, and groups nearly so.
+  FERRY_DEVICE static std::uint64_t entry_at(const Bucket& bucket, std::uint32_t slot) {
+    return DeviceRef<const std::uint64_t>(bucket.entries[slot]).load(acquire);
+  }
+  FERRY_DEVICE_CALL static std::uint32_t search(const Bucket& bucket, std::uint64_t tag) {
+    FERRY_NO_UNROLL
+    for (std::uint32_t slot = 0; slot < Bucket::entries_max; ++slot) {
+      const std::uint64_t entry = entry_at(bucket, slot);
+      if (entry >> frame_bits == tag && entry != 0) return frame_of(entry);
+    }
+    return no_frame;
+  }
+  // 40 bits of the key, folded: the same bucket rarely has another page with these. The pin tells
+  // them apart (T3).
+  FERRY_DEVICE static std::uint64_t tag_of(std::uint64_t key) { return page_of(folded(key)); }
+  // The preferred place of an entry: the pages of a group are neighbours, and groups begin at one
+  // of four places.
   FERRY_DEVICE static std::uint32_t first_slot(std::uint32_t hash, std::uint64_t key) {
     const auto place = static_cast<std::uint32_t>(key) & ((1U << bucket_group_bits) - 1);
-    return place + (hash >> 31) * (Bucket::entries_max - (1U << bucket_group_bits));
+    static_assert(Bucket::entries_max == 2 * (1U << bucket_group_bits) - 1);
+    return place + (hash >> (32 - bucket_group_bits));
   }
   FERRY_DEVICE static std::uint32_t frame_of(std::uint64_t entry) {
     return static_cast<std::uint32_t>(entry & ((1U << frame_bits) - 1)) - 1;
