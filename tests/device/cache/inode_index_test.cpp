@@ -41,6 +41,10 @@ class InodeIndexTest : public testing::Test {
     }
     ASSERT_NE(got, nullptr);
     EXPECT_EQ(std::pair(got->number, got->device), file);
+    if (!vacant_.empty()) {
+      EXPECT_EQ(got, vacant_.front()) << "the one that was vacant longest";
+      vacant_.pop_front();
+    }
     if (is_full) {
       EXPECT_EQ(got, records_.at(kept_.front())) << "the one that was kept longest";
       records_.erase(kept_.front());
@@ -62,6 +66,7 @@ class InodeIndexTest : public testing::Test {
       kept_.push_back(file);
     } else {
       records_.erase(file);
+      vacant_.push_back(&record);
     }
   }
 
@@ -71,6 +76,12 @@ class InodeIndexTest : public testing::Test {
   std::map<File, Inode*> records_;
   std::map<File, unsigned> uses_;
   std::deque<File> kept_;  // oldest first
+  std::deque<Inode*> vacant_ = [this] {
+    std::deque<Inode*> all;
+    for (std::uint32_t i = 0; i < records; ++i)
+      all.push_back(&view_.inode(i));
+    return all;
+  }();
 };
 
 TEST_F(InodeIndexTest, IsLikeAPlainOne) {

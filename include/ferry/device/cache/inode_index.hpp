@@ -4,7 +4,8 @@
 // All of it under Shared::open_lock. A record is in one of three states:
 //   used    a handle refers to it, or it is `busy`. It is in its bucket's chain.
 //   kept    closed, with pages of a known version. In its chain, and in the queue of kept ones.
-//   vacant  neither. Only in the stack of vacant ones.
+//   vacant  neither. In the queue of vacant ones, so that all take turns: a record's number comes
+//           again after 2^24 / records uses of it.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +30,13 @@ class InodeIndex {
   // A record to be used for a file that has none: a vacant one, else the one that was kept longest,
   // whose pages must go. Null: all are in use.
   FERRY_DEVICE Inode* take(std::uint64_t number, std::uint64_t device) const {
-    std::uint32_t link = shared_.vacant;
-    if (link != 0) {
-      shared_.vacant = record(link).newer;
-      record(link).newer = 0;
-    } else {
-      link = shared_.kept_oldest;
-      if (link == 0) return nullptr;
-      Inode& kept = record(link);
-      use_again(kept);
-      unchain(kept);
-    }
+    const bool is_vacant = shared_.vacant.oldest != 0;
+    InodeQueue& queue = is_vacant ? shared_.vacant : shared_.kept;
+    const std::uint32_t link = queue.oldest;
+    if (link == 0) return nullptr;
     Inode& inode = record(link);
+    leave(queue, inode);
+    if (!is_vacant) unchain(inode);
     inode.number = number;
     inode.device = device;
     std::uint32_t& first = chain(number, device);
@@ -49,23 +45,14 @@ class InodeIndex {
     return &inode;
   }
   // A kept record is used again, by the same file.
-  FERRY_DEVICE void use_again(Inode& inode) const {
-    (inode.older != 0 ? record(inode.older).newer : shared_.kept_oldest) = inode.newer;
-    (inode.newer != 0 ? record(inode.newer).older : shared_.kept_newest) = inode.older;
-    inode.older = inode.newer = 0;
-  }
+  FERRY_DEVICE void use_again(Inode& inode) const { leave(shared_.kept, inode); }
   // A record is used no more.
   FERRY_DEVICE void give_back(Inode& inode, bool keeps_pages) const {
-    const std::uint32_t link = link_to(inode);
-    if (!keeps_pages) {
-      unchain(inode);
-      inode.newer = shared_.vacant;
-      shared_.vacant = link;
-      return;
-    }
-    inode.older = shared_.kept_newest;
-    (inode.older != 0 ? record(inode.older).newer : shared_.kept_oldest) = link;
-    shared_.kept_newest = link;
+    if (!keeps_pages) unchain(inode);
+    InodeQueue& queue = keeps_pages ? shared_.kept : shared_.vacant;
+    inode.older = queue.newest;
+    queue.newest = link_to(inode);
+    (inode.older != 0 ? record(inode.older).newer : queue.oldest) = queue.newest;
   }
 
  private:
@@ -73,6 +60,11 @@ class InodeIndex {
   FERRY_DEVICE Inode& record(std::uint32_t link) const { return view_.inode(link - 1); }
   FERRY_DEVICE std::uint32_t link_to(const Inode& inode) const {
     return static_cast<std::uint32_t>(&inode - &view_.inode(0)) + 1;
+  }
+  FERRY_DEVICE void leave(InodeQueue& queue, Inode& inode) const {
+    (inode.older != 0 ? record(inode.older).newer : queue.oldest) = inode.newer;
+    (inode.newer != 0 ? record(inode.newer).older : queue.newest) = inode.older;
+    inode.older = inode.newer = 0;
   }
   FERRY_DEVICE std::uint32_t& chain(std::uint64_t number, std::uint64_t device) const {
     const std::uint64_t mixed = (number ^ device * 0xff51afd7ed558ccdULL) * 0x9e3779b97f4a7c15ULL;

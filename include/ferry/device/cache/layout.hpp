@@ -175,8 +175,7 @@ struct alignas(cache_line_bytes) Inode {
   // Futex word. 0: free; 1: an open or a close works on the record, without open_lock; 2: and a
   // thread sleeps until it has ended.
   std::uint32_t busy;
-  // Links of InodeIndex, under open_lock: the next of its chain, and its neighbours among the
-  // closed.
+  // Links of InodeIndex, under open_lock: the next of its chain, and its neighbours in its queue.
   std::uint32_t chained;
   std::uint32_t older;
   std::uint32_t newer;
@@ -294,6 +293,12 @@ FERRY_DEVICE inline std::uint32_t storage_of(std::uint64_t device) {
 }
 static_assert(storages_max == 1U << 4);
 
+// Records of InodeIndex, by links; 0: none.
+struct InodeQueue {
+  std::uint32_t oldest;
+  std::uint32_t newest;
+};
+
 struct Shared {
   alignas(cache_line_bytes) std::uint64_t hand;  // of the clock; modulo the number of frames
   // The first free frame + 1 in the low frame_bits; the bits above change with every update.
@@ -306,9 +311,8 @@ struct Shared {
   alignas(cache_line_bytes) std::uint32_t open_lock;
   std::uint32_t stopping;  // 1: cached writes may not begin any more
   // Records that no handle uses (InodeIndex), under open_lock.
-  std::uint32_t vacant;
-  std::uint32_t kept_oldest;
-  std::uint32_t kept_newest;
+  InodeQueue vacant;
+  InodeQueue kept;
   // Claimed flights and those in flight: their number, the pages they fill, and the number per
   // storage.
   alignas(cache_line_bytes) std::uint32_t flights;
@@ -483,9 +487,10 @@ inline void prepare(const View& view) {
   const std::uint32_t inodes = view.layout.geometry.inodes;
   for (std::uint32_t i = 0; i < inodes; ++i) {
     view.inode(i).id = i;
+    view.inode(i).older = i;
     view.inode(i).newer = i + 1 < inodes ? i + 2 : 0;
   }
-  view.shared().vacant = 1;
+  view.shared().vacant = InodeQueue{1, inodes};
 }
 
 }  // namespace ferry::device::cache
