@@ -94,14 +94,14 @@ class Scale(Study):
         verdicts = [verdict_of(document, axis) for axis in _judged(document)]
         flat = [f"{_SHORT[v.axis]} ({v.reach})" for v in verdicts if v.kind == "flat"]
         grows = [f"{_SHORT[v.axis]} ({v.most:.1f} times {v.place})" for v in verdicts if v.kind == "grows"]
-        unclear = [_SHORT[v.axis] for v in verdicts if v.kind == "unclear"]
         said = []
         if flat:
             said.append(f"A call's cost is flat, within {FLAT:g} times, along {listed(flat)}.")
         if grows:
             said.append(f"It grows along {listed(grows)}.")
-        if unclear:
-            said.append(f"Too noisy to tell: {listed(unclear)}.")
+        for kind, words_of_kind in _UNDECIDED.items():
+            if undecided := [_SHORT[v.axis] for v in verdicts if v.kind == kind]:
+                said.append(f"{words_of_kind}: {listed(undecided)}.")
         said += _said_of_hits(document)
         said += _said_of_fairness(document)
         return Answer(
@@ -178,7 +178,8 @@ def _leave_out_open_files(shape: Shape, notes: list[str]) -> None:
     limit = math.inf if hard == resource.RLIM_INFINITY else hard - _FREE_DESCRIPTORS
     chosen = [count for count in wanted if count <= limit]
     if len(chosen) < len(wanted):
-        notes.append(f"more than {chosen[-1]:,} open files are left out: a process may open {hard:,} (ulimit -n)")
+        what = f"more than {chosen[-1]:,} open files" if chosen else "open files"
+        notes.append(f"{what} are left out: a process may open {hard:,} (ulimit -n)")
     shape.values["open"] = chosen
 
 
@@ -225,7 +226,8 @@ def rows_of(document: Document, axis: str) -> list[Row]:
 
 
 def _judged(document: Document) -> list[str]:
-    return [axis for axis in AXES if axis != "fairness" and rows_of(document, axis)]
+    """Returns the axes that have a second value: others may be left out."""
+    return [axis for axis in AXES if points_of(document, axis)]
 
 
 def points_of(document: Document, axis: str) -> list[Comparison]:
@@ -234,11 +236,10 @@ def points_of(document: Document, axis: str) -> list[Comparison]:
 
 
 def _cpus(document: Document, axis: str, value: int) -> int:
-    """Returns on how many CPUs so many callers run at once."""
-    if axis not in ("callers", "server"):
-        return 1
+    """Returns on how many CPUs the callers run at once."""
+    callers = {"callers": value, "server": value, "writes": matrix.READERS}.get(axis, 1)
     counts = [_count_cpus(runtime.device_cpus) for runtime in document.environment.runtimes]
-    return min(value, max(counts, default=1))
+    return min(callers, max(counts, default=1))
 
 
 def _count_cpus(text: str) -> int:
@@ -275,12 +276,15 @@ def cost_of(document: Document, point: Comparison) -> judge.Bounds:
     return judge.Bounds(share / point.ratio_median, share / point.ratio_high_95, share / point.ratio_low_95)
 
 
+_UNDECIDED = {"unclear": "Too noisy to tell", "few": "Too few repeats to tell"}
+
+
 @dataclass(frozen=True)
 class CostVerdict:
     """What an axis does to a call's cost."""
 
     axis: str
-    kind: str  # flat, grows, unclear
+    kind: str  # flat, grows, unclear, few: too few repeats
     most: float  # times the first value's cost
     place: str  # where that is
     reach: str  # how far the axis was measured
@@ -289,8 +293,8 @@ class CostVerdict:
     def sentence(self) -> str:
         if self.kind == "flat":
             return f"Flat: at most {self.most:.2f} times the first value's cost, {self.place}."
-        if self.kind == "unclear":
-            return f"Too noisy to tell: {self.most:.2f} times the first value's cost {self.place}."
+        if self.kind in _UNDECIDED:
+            return f"{_UNDECIDED[self.kind]}: {self.most:.2f} times the first value's cost {self.place}."
         return f"It grows: {self.most:.2f} times the first value's cost {self.place}. {self.law}"
 
 
@@ -305,6 +309,8 @@ def verdict_of(document: Document, axis: str) -> CostVerdict:
             kind = "grows"
         elif kind == "flat" and (cost.high > FLAT or point.noise > FLAT - 1):
             kind = "unclear"
+    if min(point.pairs for point in points) < judge.FINDING_PAIRS_MIN:
+        kind = "few"
     about = AXES[axis]
     last = about.label(int(points[-1].axes["value"]))
     return CostVerdict(

@@ -212,7 +212,7 @@ def test_the_other_studies_end_like_that(
 
 
 def test_a_file_is_only_for_the_study_that_reads_one(command: Command, data: Path) -> None:
-    for name in ("optimizations", "storages"):
+    for name in ("optimizations", "storages", "scale"):
         command.fails("study", name, "--file", data, says=f"--file is not for the study {name}", status=2)
 
 

@@ -80,6 +80,14 @@ def test_more_open_files_than_allowed_are_left_out(monkeypatch: pytest.MonkeyPat
     assert notes == ["more than 4,096 open files are left out: a process may open 4,352 (ulimit -n)"]
 
 
+def test_open_files_are_left_out_where_a_process_may_have_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, notes = Shape.of(True), []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (200, 200))
+    scale._leave_out_open_files(shape, notes)
+    assert notes == ["open files are left out: a process may open 200 (ulimit -n)"]
+    assert "open" not in make_groups(shape, SystemFiles("/d"), lambda _: 6)
+
+
 def test_a_sparse_file_holds_the_pattern_where_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "sparse"
     make_sparse_file(str(path), 8, MIB, 7)
@@ -119,6 +127,38 @@ def test_noise_is_no_verdict() -> None:
     document.comparisons = Scale().compare(document.rows)
     assert verdict_of(document, "pages").kind == "unclear"
     assert "Too noisy to tell: page size." in Scale().answer(document).conclusion
+
+
+def test_two_repeats_are_no_verdict() -> None:
+    """Their bounds are the two themselves, however much a third would differ."""
+    document = scale_document(times={"file": 1.0, "small/65536": 9.0})
+    for row in document.rows:
+        del row.repeats[2:]
+    document.comparisons = Scale().compare(document.rows)
+    assert verdict_of(document, "small").sentence() == (
+        "Too few repeats to tell: 9.00 times the first value's cost with 65,536 files."
+    )
+    assert not any("flat" in line or "grows" in line for line in Scale().answer(document).conclusion)
+
+
+@pytest.mark.parametrize("axis", ["cache", "open", "file"])
+def test_an_axis_of_which_one_value_is_left_is_not_judged(axis: str) -> None:
+    document = scale_document()
+    first = scale_cells.VALUES[axis][0]
+    document.rows = [row for row in document.rows if row.axes["axis"] != axis or row.axes["value"] == first]
+    document.comparisons = Scale().compare(document.rows)
+    printed = shown(Scale(), document)
+    assert scale_cells.AXES[axis].title not in printed
+    assert scale_cells.AXES["pages"].title in printed
+
+
+def test_readers_of_one_page_run_at_once() -> None:
+    """On four CPUs, a call takes four times what all of them together take for one."""
+    document = scale_document()
+    for runtime in document.environment.runtimes:
+        runtime.device_cpus = "0-3"
+    assert {scale.call_ns(document, row).median for row in scale.rows_of(document, "writes")} == {4000}
+    assert {scale.call_ns(document, row).median for row in scale.rows_of(document, "pages")} == {1000}
 
 
 def test_callers_that_run_at_once_share_the_time() -> None:
@@ -171,6 +211,22 @@ def test_the_answer_says_what_the_numbers_say() -> None:
 
 def test_it_fits_into_80_columns() -> None:
     assert max(map(len, shown(Scale(), scale_document(), 80).splitlines())) <= 80
+
+
+def test_everything_that_it_concludes_is_shown() -> None:
+    """As the studies that test_commands runs: this one takes a minute, and its results are made up here."""
+    document = scale_document(times={"small/65536": 1.8})
+    lines = shown(Scale(), document, 110).splitlines()
+    assert max(map(len, lines)) <= 110
+    assert not any("…" in line for line in lines), "a column is cut off"
+    printed = " ".join(" ".join(lines).split())
+    assert len(document.conclusions) == len(scale_cells.AXES) - 1
+    for sentence in document.conclusions:
+        assert sentence in printed
+    figures = [section.figure.name for section in Scale().sections(document) if section.figure]
+    assert figures == [*(f"along-{axis}" for axis in scale_cells.AXES if axis != "fairness"), "fairness"]
+    again = sum(len(values) - 1 for axis, values in scale_cells.VALUES.items() if axis != "fairness")
+    assert len(document.comparisons) == again
 
 
 # ---- a short run ---------------------------------------------------------------------------------
