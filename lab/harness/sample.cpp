@@ -46,7 +46,8 @@ ThreadRates rates_of(const Threads& threads) {
                     static_cast<double>(std::max<std::uint64_t>(ns, 1)));
   }
   std::sort(rates.begin(), rates.end());
-  return {rates.front(), rates[rates.size() / 2], rates.back()};
+  const double median = (rates[(rates.size() - 1) / 2] + rates[rates.size() / 2]) / 2;
+  return {rates.front(), median, rates.back()};
 }
 
 }  // namespace
