@@ -5,12 +5,15 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <system_error>
 
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "server/standstill.hpp"
 
 namespace ferry::server {
 namespace {
@@ -22,14 +25,13 @@ clockid_t cpu_clock(pid_t thread) {
   return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3U | per_thread_scheduler_clock);
 }
 
-std::chrono::nanoseconds cpu_time(pid_t thread) {
+std::optional<std::chrono::nanoseconds> cpu_time(pid_t thread) {
   timespec time{};
-  if (clock_gettime(cpu_clock(thread), &time) != 0) return {};
+  if (clock_gettime(cpu_clock(thread), &time) != 0) return std::nullopt;
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// Whether a thread of this process has a CPU or waits for one. Where the kernel does not say, it
-// counts as one that waits for something else.
+// Whether a thread of this process has a CPU or waits for one. False where the kernel does not say.
 bool is_runnable(pid_t thread) {
   char text[128];
   std::snprintf(text, sizeof text, "/proc/self/task/%d/stat", thread);
@@ -113,7 +115,7 @@ void Server::watch() {
   struct Seen {
     std::uint64_t iterations = 0;
     std::chrono::nanoseconds still{0};
-    std::chrono::nanoseconds cpu{0};  // of its thread, at the last look
+    ThreadState thread = {};  // at the last look
   };
   std::vector<Seen> seen(loops_.size());
   const auto period = std::clamp<std::chrono::nanoseconds>(
@@ -128,14 +130,15 @@ void Server::watch() {
       Loop& loop = *loops_[index];
       const std::uint64_t iterations = loop.iterations();
       const pid_t thread = thread_ids_[index].load(std::memory_order_acquire);
-      const std::chrono::nanoseconds cpu = cpu_time(thread);
+      const auto cpu = thread != 0 ? cpu_time(thread) : std::nullopt;
       if (iterations != seen[index].iterations || loop.in_storage() || loop.ended() ||
           thread == 0) {  // it has not begun, or ended
-        seen[index] = Seen{iterations, {}, cpu};
+        seen[index] = Seen{iterations, {}, {false, cpu}};
         continue;
       }
-      seen[index].still += is_runnable(thread) ? std::min(passed, cpu - seen[index].cpu) : passed;
-      seen[index].cpu = cpu;
+      const ThreadState now_seen{is_runnable(thread), cpu};
+      seen[index].still += time_at_standstill(passed, seen[index].thread, now_seen);
+      seen[index].thread = now_seen;
       if (seen[index].still > options_.liveness_timeout) loop.declare_dead();
     }
   }
@@ -284,7 +287,8 @@ ThreadUsage Server::usage(unsigned loop) const {
     std::sscanf(line.c_str(), "voluntary_ctxt_switches: %lu", &usage.voluntary_switches);
     std::sscanf(line.c_str(), "nonvoluntary_ctxt_switches: %lu", &usage.involuntary_switches);
   }
-  usage.cpu_ns = static_cast<std::uint64_t>(cpu_time(id).count());
+  usage.cpu_ns =
+      static_cast<std::uint64_t>(cpu_time(id).value_or(std::chrono::nanoseconds{0}).count());
   return usage;
 }
 
