@@ -322,7 +322,7 @@ class RacingOpens : public testing::TestWithParam<Placement>, protected test::Wi
 
   const std::uint64_t bursts = test::scaled(10);
   Random random;
-  test::ScratchDirectory directory;
+  const test::ScratchDirectory directory{test::build_folder()};  // where times of change prove it
   std::vector<std::string> paths;
   History* history = nullptr;
   pid_t child = -1;
