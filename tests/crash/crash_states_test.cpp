@@ -86,7 +86,7 @@ class CrashCheck {
   }
 
   std::uint64_t programs = 0;
-  std::uint64_t states = 0;    // different ones at each point
+  std::uint64_t states = 0;    // after a loss of power: different ones at each point
   std::uint64_t reopened = 0;  // by another device
 
  private:
@@ -108,7 +108,6 @@ class CrashCheck {
   std::string after_the_process(const CrashStates& left, const CrashProgram& program,
                                 std::size_t length) {
     CrashPromises promises(all_sources(), program.first, program.calls, length, CrashKind::process);
-    ++states;
     const std::string problem = promises.look_at(left.everything());
     return problem.empty() ? "" : "process: " + problem;
   }
@@ -150,7 +149,7 @@ TEST_P(CrashStatesOf, KeepWhatWasPromised) {
   std::cout << check.programs << " programs, " << check.states << " states, " << check.reopened
             << " of them opened by another device\n";
   if (all) {
-    EXPECT_GE(check.states, 1'000'000 / crash_setups().size());
+    EXPECT_GE(check.states, 60'000U);  // a million in all
   }
 }
 

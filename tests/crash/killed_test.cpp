@@ -103,6 +103,11 @@ void write_on(const KilledSetup& setup, const std::string& path, const KilledWri
 std::string look_at_killed(const std::string& path, const KilledWrites& writes,
                            const KilledProgress& progress) {
   const std::string found = read_file(path);
+  std::size_t end = 0;
+  for (std::uint64_t write = 1; write <= progress.begun; ++write)
+    end = std::max(end, (writes.slot(write) + 1) * KilledWrites::slot_bytes);
+  if (found.size() > end)
+    return std::to_string(found.size()) + " bytes, and no write ends after " + std::to_string(end);
   for (std::size_t slot = 0; slot < KilledWrites::slots; ++slot) {
     // The last one that is kept, and those after it.
     std::vector<std::uint64_t> possible;
@@ -133,7 +138,7 @@ class Killed : public testing::TestWithParam<KilledSetup> {};
 TEST_P(Killed, LeavesWhatWasHandedOver) {
   const std::uint64_t kills = is_deep() && !sanitized ? 2500 : 12;
   Random random;
-  const ScratchDirectory directory;
+  const ScratchDirectory directory(build_folder());
   void* memory = mmap(nullptr, sizeof(KilledProgress), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
@@ -156,7 +161,8 @@ TEST_P(Killed, LeavesWhatWasHandedOver) {
     ASSERT_EQ(kill(child, SIGKILL), 0);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "a call failed";
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        << "a call failed, or it ended by itself: status " << status;
     ASSERT_EQ(look_at_killed(path, writes, progress), "") << "kill " << kill_number;
     written += progress.begun;
     kept += progress.kept;
@@ -167,19 +173,22 @@ TEST_P(Killed, LeavesWhatWasHandedOver) {
   munmap(memory, sizeof(KilledProgress));
 }
 
-TEST(KilledFile, MissesNoByteUnnoticed) {
-  const ScratchDirectory directory;
+TEST(KilledFile, MissesNoByteUnnoticedAndHasNoneBehind) {
+  const ScratchDirectory directory(build_folder());
   const KilledWrites writes{7};
   KilledProgress progress;
   std::string bytes(KilledWrites::slots * KilledWrites::slot_bytes, '\0');
   for (std::uint64_t write = 1; write <= 20; ++write)
     bytes.replace(writes.slot(write) * KilledWrites::slot_bytes, KilledWrites::slot_bytes,
                   writes.data(write));
+  bytes.resize(bytes.find_last_not_of('\0') + 1);  // where a write ends
   progress.begun = 20;
   progress.kept = 18;
   const std::string path = directory / "file";
   write_file(path, bytes);
   EXPECT_EQ(look_at_killed(path, writes, progress), "");
+  write_file(path, bytes + '\0');
+  EXPECT_NE(look_at_killed(path, writes, progress), "") << "no write ends there";
   bytes[writes.slot(18) * KilledWrites::slot_bytes + 5] = '\0';
   write_file(path, bytes);
   EXPECT_NE(look_at_killed(path, writes, progress), "");
