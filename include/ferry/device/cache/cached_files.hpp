@@ -301,7 +301,7 @@ class CachedFiles {
     const auto is_current = [&] {
       return status.version != 0 && status.version == version.load(acquire);
     };
-    if (!pages_.begin_outside_unless(id, is_current)) return 0;
+    if (!pages_.begin_outside_unless(id, Pages{}, Pages{}, is_current)) return 0;
     FileStatus now{};
     int error = ask(now);
     const bool same = now.version != 0 && now.version == version.load(relaxed);

@@ -32,11 +32,8 @@ class OutsideCalls {
 
   // ---- the call --------------------------------------------------------------------------------
 
-  // Waits until no other call is in flight and no group has a turn.
-  FERRY_DEVICE_CALL void begin(std::uint32_t inode, Pages changed) const {
-    begin_unless(inode, changed, [] { return false; });
-  }
-  // The same, unless the end of another call makes this one needless meanwhile: then returns false.
+  // Waits until no other call is in flight and no group has a turn, unless the end of another call
+  // makes this one needless meanwhile: then returns false.
   template <class IsNeedless>
   FERRY_DEVICE_CALL bool begin_unless(std::uint32_t inode, Pages changed,
                                       IsNeedless is_needless) const {

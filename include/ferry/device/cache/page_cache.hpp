@@ -203,14 +203,14 @@ class PageCache {
   // begins: a `flush()` in between leaves them clean. Outside calls take turns. `changed`: the
   // pages that the call changes.
   FERRY_DEVICE_CALL void begin_outside(std::uint32_t inode, Pages pages = {}, Pages changed = {}) {
-    outside_.begin(inode, changed);
-    frames_.each_of(inode, pages, [&](std::uint32_t frame) { wait_for_writers(frame); });
+    begin_outside_unless(inode, pages, changed, [] { return false; });
   }
-  // Of all pages, unless it becomes needless while it waits: then returns false.
+  // The same, unless it becomes needless while it waits: then returns false.
   template <class IsNeedless>
-  FERRY_DEVICE bool begin_outside_unless(std::uint32_t inode, IsNeedless is_needless) {
-    if (!outside_.begin_unless(inode, Pages{}, is_needless)) return false;
-    frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) { wait_for_writers(frame); });
+  FERRY_DEVICE bool begin_outside_unless(std::uint32_t inode, Pages pages, Pages changed,
+                                         IsNeedless is_needless) {
+    if (!outside_.begin_unless(inode, changed, is_needless)) return false;
+    frames_.each_of(inode, pages, [&](std::uint32_t frame) { wait_for_writers(frame); });
     return true;
   }
   FERRY_DEVICE void end_outside(std::uint32_t inode) { outside_.end(inode); }
