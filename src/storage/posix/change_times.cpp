@@ -26,14 +26,17 @@ bool has_no_writers(int fd) {
 
 bool ChangeTimes::is_proven(const File& file, std::int64_t changed_ns) const {
   const std::lock_guard lock(mutex_);
-  const auto at = proven_.find(file);
-  return at != proven_.end() && at->second == changed_ns;
+  for (const Times* times : {&proven_, &proven_before_}) {
+    if (const auto at = times->find(file); at != times->end()) return at->second == changed_ns;
+  }
+  return false;
 }
 
 void ChangeTimes::remember(const File& file, std::int64_t changed_ns) {
   const std::lock_guard lock(mutex_);
   // A forgotten file must be quiet again.
-  if (proven_.size() >= files_max && !proven_.contains(file)) proven_.clear();
+  if (proven_.size() >= files_max / 2 && !proven_.contains(file))
+    proven_before_ = std::exchange(proven_, {});
   proven_[file] = changed_ns;
 }
 

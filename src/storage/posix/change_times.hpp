@@ -39,7 +39,7 @@ constexpr std::chrono::nanoseconds tick_max(std::int64_t changed_ns) {
 // with O_NONBLOCK its call fails with EWOULDBLOCK.
 bool has_no_writers(int fd);
 
-// Remembers the times that were proven, of as many files as it has room for. Thread-safe.
+// Remembers the times that were proven, of the last half of files_max files at least. Thread-safe.
 class ChangeTimes {
  public:
   struct File {
@@ -68,8 +68,11 @@ class ChangeTimes {
   bool is_proven(const File& file, std::int64_t changed_ns) const;
   void remember(const File& file, std::int64_t changed_ns);
 
+  using Times = std::map<File, std::int64_t>;
   mutable std::mutex mutex_;
-  std::map<File, std::int64_t> proven_;  // guarded by it
+  // Guarded by it. Of a file that is in both, the first has the last time.
+  Times proven_;
+  Times proven_before_;
 };
 
 }  // namespace ferry::storage

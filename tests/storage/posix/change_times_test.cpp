@@ -84,7 +84,9 @@ TEST(ChangeTimes, AFileThatWasForgottenHasToBeQuietAgain) {
   for (std::uint64_t inode = 0; inode <= ChangeTimes::files_max; ++inode)
     ASSERT_NE(ask(inode, true), 0U);
   EXPECT_EQ(ask(0, false), 0U);
-  EXPECT_NE(ask(ChangeTimes::files_max, false), 0U);
+  for (std::uint64_t inode = ChangeTimes::files_max / 2 + 1; inode <= ChangeTimes::files_max;
+       ++inode)
+    EXPECT_NE(ask(inode, false), 0U) << "file " << inode;
 }
 
 // The storage's answer for files on this machine's disk.
