@@ -28,6 +28,8 @@ constexpr unsigned rings_per_loop = 4;
 device::Geometry make_geometry(const RuntimeOptions& options, const GpuOptions& gpu,
                                const CpuPlan& plan) {
   if (gpu.groups == 0 || gpu.groups > (1U << 20)) throw Error(EINVAL, "groups: from 1 to 1048576");
+  // Their number goes into a sum of 32 bits.
+  if (gpu.services > (1U << 16) - 1) throw Error(EINVAL, "services: at most 65535");
   if (gpu.calls_per_group == 0 || gpu.calls_per_group > device::cells_per_group_max)
     throw Error(EINVAL, "calls_per_group: from 1 to 64");
   if (gpu.staging_bytes < 4096) throw Error(EINVAL, "staging_bytes: at least 4096");

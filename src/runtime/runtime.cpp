@@ -57,7 +57,9 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
   std::uint64_t groups = std::uint64_t{plan.device_threads} + 1;
   if (options.cache_bytes > 0) groups += geometry.services > 0 ? geometry.services : geometry.loops;
   if (groups > device::cache::groups_max) {
-    throw Error(EINVAL, "device_threads: at most " + std::to_string(device::cache::groups_max) +
+    const bool most_are_services = geometry.services > plan.device_threads;
+    throw Error(EINVAL, std::string(most_are_services ? "service_threads" : "device_threads") +
+                            ": at most " + std::to_string(device::cache::groups_max) +
                             " with the runtime's own, and these are " + std::to_string(groups));
   }
   geometry.groups = static_cast<std::uint32_t>(groups);

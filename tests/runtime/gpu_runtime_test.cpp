@@ -326,6 +326,11 @@ TEST(GpuRuntimes, RefuseWhatCannotBe) {
   gpu = test::small_gpu();
   gpu.calls_per_group = 65;
   EXPECT_EQ(error_of({}, gpu), EINVAL);
+  gpu = test::small_gpu();
+  for (const unsigned services : {65'536U, ~0U}) {
+    gpu.services = services;
+    EXPECT_EQ(error_of({}, gpu), EINVAL) << services;
+  }
   RuntimeOptions options;
   options.cache_bytes = 100;
   EXPECT_EQ(error_of(options, test::small_gpu()), EINVAL);

@@ -62,6 +62,10 @@ TEST(Options, RefusesWhatCannotBe) {
     EXPECT_EQ(refused(options, "device_threads"), EINVAL);
   }
   options = small_options();
+  options.cache_bytes = 1 << 20;
+  options.service_threads = ~0U;
+  EXPECT_EQ(refused(options, "service_threads"), EINVAL);
+  options = small_options();
   options.device_cpus = "nonsense";
   EXPECT_EQ(refused(options, "device_cpus"), EINVAL);
   options = small_options();
