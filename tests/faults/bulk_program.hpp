@@ -1,0 +1,211 @@
+// A program that makes every bulk call and checks each result against what the files may hold when
+// one call has failed.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <ferry/bulk.hpp>
+
+#include "faults/nth_point.hpp"
+#include "support/files.hpp"
+
+namespace ferry::test {
+
+// Each range of a file is written once: it holds the old bytes, the new ones or some of each.
+class BulkProgram {
+ public:
+  static constexpr std::uint64_t part_bytes = 136 << 10;  // more than a caller moves by itself
+  static constexpr std::uint64_t file_bytes = 4 * part_bytes;
+
+  using IsExpected = std::function<bool(int error)>;
+
+  BulkProgram(const bulk::Engine& engine, const ScratchDirectory& scratch, const NthPoint& point,
+              IsExpected is_expected)
+      : engine_(engine), scratch_(scratch), point_(point), is_expected_(std::move(is_expected)) {}
+
+  void run() {
+    const std::string path = scratch_ / "file";
+    write_file(path, old_bytes());
+    write_file(scratch_ / "other", old_bytes().substr(0, 1000));
+    attempt("work on a file", [&] {
+      bulk::File file(engine_, path, O_RDWR);
+      transfer(file);
+      change(file);
+      attempt("close", [&] { file.close(); });
+    });
+    look_at_file("after the close");
+    append();
+    use_names();
+    for (const char* name : {"file", "other", "renamed", "folder"})
+      std::filesystem::remove(scratch_ / name);
+  }
+
+ private:
+  // Returns false if `work` threw the error of the fault.
+  template <class Work>
+  bool attempt(const char* what, const Work& work) const {
+    try {
+      work();
+      return true;
+    } catch (const Error& error) {
+      EXPECT_TRUE(point_.struck()) << what << " without a fault: " << error.what();
+      EXPECT_TRUE(is_expected_(error.code().value())) << what << ": " << error.what();
+    } catch (const std::bad_alloc&) {
+      EXPECT_TRUE(point_.struck() && is_expected_(ENOMEM)) << what << ": no memory";
+    }
+    return false;
+  }
+
+  static const std::string& old_bytes() {
+    static const std::string bytes = pattern(file_bytes, 1);
+    return bytes;
+  }
+  static const std::string& new_bytes() {
+    static const std::string bytes = pattern(file_bytes, 2);
+    return bytes;
+  }
+  // Part i of the file is certainly new.
+  bool is_new(std::size_t part) const { return certain_[part]; }
+
+  // Whole parts, from the start of the file.
+  void expect_legal(const char* what, std::string_view got) const {
+    for (std::size_t at = 0; at < got.size(); at += part_bytes) {
+      const std::size_t part = at / part_bytes;
+      const std::string_view mine = got.substr(at, part_bytes);
+      const std::string_view old_part = std::string_view(old_bytes()).substr(at, part_bytes);
+      const std::string_view new_part = std::string_view(new_bytes()).substr(at, part_bytes);
+      if ((!is_new(part) && mine == old_part) || (written_[part] && mine == new_part)) continue;
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        if ((!is_new(part) && mine[i] == old_part[i]) || (written_[part] && mine[i] == new_part[i]))
+          continue;
+        ADD_FAILURE() << what << ": byte " << at + i << " is foreign, or older than it may be";
+        return;
+      }
+    }
+  }
+  void look_at_file(const char* what) const {
+    const std::string got = read_file(scratch_ / "file");
+    EXPECT_EQ(got.size(), file_bytes) << what;
+    if (got.size() == file_bytes) expect_legal(what, got);
+  }
+
+  void write(std::size_t part, const std::function<void(const char* from, std::uint64_t at)>& how) {
+    written_[part] = true;
+    const std::uint64_t at = part * part_bytes;
+    certain_[part] = attempt("write", [&] { how(new_bytes().data() + at, at); });
+  }
+
+  void transfer(const bulk::File& file) {
+    std::string got(file_bytes, '?');
+    if (attempt("read_at", [&] { file.read_at(got.data(), part_bytes, 0); }))
+      expect_legal("read_at", std::string_view(got).substr(0, part_bytes));
+    write(0, [&](const char* from, std::uint64_t at) { file.write_at(from, part_bytes, at); });
+    write(1, [&](const char* from, std::uint64_t at) {
+      file.write_at_async(from, part_bytes, at).get();
+    });
+    write(2, [&](const char* from, std::uint64_t at) {
+      // Small ones, and one that is not aligned.
+      constexpr std::uint64_t third = part_bytes / 3;
+      std::vector<bulk::Part> parts;
+      for (std::uint64_t i = 0; i < 3; ++i)
+        parts.push_back({&file, const_cast<char*>(from) + i * third,
+                         i < 2 ? third : part_bytes - 2 * third, at + i * third});
+      engine_.write(parts).get();
+    });
+    const auto read_parts = [&] {
+      std::vector<bulk::Part> parts;
+      for (std::uint64_t i = 0; i < 4; ++i)
+        parts.push_back({&file, got.data() + i * part_bytes, part_bytes, i * part_bytes});
+      const bulk::Future all = engine_.read(parts);
+      bool called = false;
+      all.wait();
+      all.then([&] { called = true; });
+      EXPECT_TRUE(called);
+      all.get();
+    };
+    if (attempt("read", read_parts)) expect_legal("read", got);
+    if (attempt("read_at_async", [&] { file.read_at_async(got.data(), file_bytes, 0).get(); }))
+      expect_legal("read_at_async", got);
+  }
+  void change(const bulk::File& file) {
+    if (attempt("sync", [&] { file.sync(); })) look_at_file("after a sync");
+    attempt("size", [&] { EXPECT_EQ(file.size(), file_bytes); });
+    const bool grows = attempt("truncate", [&] { file.truncate(file_bytes + 4096); });
+    attempt("status", [&] {
+      const std::uint64_t size = file.status().size_bytes;
+      EXPECT_TRUE(size == file_bytes + 4096 || (!grows && size == file_bytes)) << size;
+    });
+    // Until it is done: a change that failed may come later.
+    for (int i = 0; i < 20; ++i)
+      if (attempt("truncate", [&] { file.truncate(file_bytes); })) break;
+  }
+  void append() const {
+    const std::string path = scratch_ / "other";
+    std::uint64_t end = 0;
+    attempt("append", [&] {
+      const bulk::File file(engine_, path, O_WRONLY | O_APPEND);
+      end = file.append(new_bytes().data(), 5000);
+    });
+    const std::string got = read_file(path);
+    EXPECT_TRUE(same_bytes(got.substr(0, 1000), old_bytes().substr(0, 1000)));
+    EXPECT_TRUE(same_bytes(got.substr(1000),
+                           new_bytes().substr(0, std::min<std::size_t>(got.size() - 1000, 5000))));
+    if (end != 0) {
+      EXPECT_EQ(end, 6000U);
+      EXPECT_EQ(got.size(), 6000U);
+    }
+  }
+  void use_names() const {
+    const std::string other = scratch_ / "other";
+    attempt("status", [&] { EXPECT_EQ(engine_.status(scratch_ / "file").size_bytes, file_bytes); });
+    attempt("list", [&] { EXPECT_EQ(engine_.list(scratch_.path()).size(), 2U); });
+    read_whole_files();
+    attempt("make_directory", [&] { engine_.make_directory(scratch_ / "folder"); });
+    if (std::filesystem::exists(scratch_ / "folder"))
+      attempt("remove_directory", [&] { engine_.remove_directory(scratch_ / "folder"); });
+    attempt("explain",
+            [&] { EXPECT_EQ(engine_.explain(scratch_ / "file").file_bytes, file_bytes); });
+    attempt("rename", [&] { engine_.rename(other, scratch_ / "renamed"); });
+    const bool is_renamed = std::filesystem::exists(scratch_ / "renamed");
+    EXPECT_NE(is_renamed, std::filesystem::exists(other));
+    attempt("unlink", [&] { engine_.unlink(is_renamed ? scratch_ / "renamed" : other); });
+  }
+  void read_whole_files() const {
+    const std::vector<std::string> paths = {scratch_ / "other", scratch_ / "file"};
+    attempt("read_files", [&] {
+      const std::vector<bulk::Contents> all = engine_.read_files(paths);
+      ASSERT_EQ(all.size(), paths.size());
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const bulk::Contents& one = all[i];
+        if (one.error_number != 0) {
+          EXPECT_TRUE(point_.struck() && is_expected_(one.error_number)) << one.error_number;
+          continue;
+        }
+        EXPECT_TRUE(
+            same_bytes({reinterpret_cast<const char*>(one.data), one.bytes}, read_file(paths[i])));
+      }
+    });
+  }
+
+  const bulk::Engine& engine_;
+  const ScratchDirectory& scratch_;
+  const NthPoint& point_;
+  const IsExpected is_expected_;
+  std::array<bool, 4> written_{};
+  std::array<bool, 4> certain_{};
+};
+
+}  // namespace ferry::test

@@ -1,0 +1,129 @@
+// Each operation of a device program on its storage fails, for every one that it makes.
+
+#include <cstdint>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "faults/device_program.hpp"
+#include "faults/nth_storage.hpp"
+#include "faults/resources.hpp"
+#include "runtime/services.hpp"
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/server_rig.hpp"
+
+namespace ferry::test {
+namespace {
+
+struct FaultSetup {
+  const char* name;
+  device::Placement placement = device::Placement::compute;
+  std::uint32_t cache_pages = 16;  // 0: no cache
+  StorageEngine engine = StorageEngine::automatic;
+};
+
+void PrintTo(const FaultSetup& setup, std::ostream* out) {
+  *out << setup.name;
+}
+
+// A device, its server and their storage.
+class FaultRig {
+ public:
+  explicit FaultRig(const FaultSetup& setup) {
+    auto made = std::make_unique<NthStorage>(setup.engine);
+    storage = made.get();
+    server::ServerOptions options;
+    options.execute = [this](std::uint32_t loop, const device::Request& request,
+                             server::Pump& pump) {
+      return services_->execute(loop, request, pump);
+    };
+    constexpr std::uint32_t groups = 2;  // the caller's and the server's
+    rig_ = std::make_unique<ServerRig>(small_geometry(1, groups), std::move(made), options);
+    memory = rig_->heap();
+    if (setup.cache_pages > 0) memory = rig_->add_cache({4096, setup.cache_pages, 16, groups, 4});
+    const auto past_page = reinterpret_cast<std::uintptr_t>(memory) % 4096;
+    if (past_page != 0) memory += 4096 - past_page;
+    services_ = std::make_unique<LoopServices>(rig_->arena.context(), 1);
+    calls.emplace(rig_->calls(0, setup.placement));
+  }
+  FaultRig(const FaultRig&) = delete;
+  FaultRig& operator=(const FaultRig&) = delete;
+
+  NthStorage* storage = nullptr;
+  std::optional<Calls> calls;
+  unsigned char* memory = nullptr;  // of the device, for the program
+
+ private:
+  std::unique_ptr<LoopServices> services_;
+  std::unique_ptr<ServerRig> rig_;
+};
+
+class DeviceOperations : public testing::TestWithParam<FaultSetup> {
+ protected:
+  // All faults of one kind. Returns how many operations the program makes.
+  std::uint64_t fail_each(FaultMode mode, int error_shift) {
+    FaultRig rig(GetParam());
+    NthStorage& storage = *rig.storage;
+    storage.mode = mode;
+    const FaultInForce fault{
+        storage.point,
+        [&](int error) {
+          return error == storage.error || (mode == FaultMode::late && error == ETIMEDOUT);
+        },
+        mode == FaultMode::late, mode == FaultMode::late || mode == FaultMode::done,
+        [&] {
+          return storage.struck_kind == storage::Kind::write && mode != FaultMode::shortened;
+        }};
+    const auto run = [&](std::uint64_t n) {
+      storage.error =
+          fault_errors[(n + static_cast<unsigned>(error_shift)) % std::size(fault_errors)];
+      storage.point.arm(n);
+      DeviceProgram(*rig.calls, scratch_ / "file", rig.memory, fault, sources_,
+                    GetParam().cache_pages > 0)
+          .run();
+      storage.point.disarm();
+    };
+    run(never);  // threads of the storage start, and it learns the mount
+    const Resources before = resources_now();
+    return for_every_point(storage.point, [&](std::uint64_t n) {
+      run(n);
+      EXPECT_EQ(resources_now().descriptors, before.descriptors);
+    });
+  }
+
+  const ByteSources sources_;
+  const ScratchDirectory scratch_{build_folder()};
+};
+
+TEST_P(DeviceOperations, EachFailsOnce) {
+  const Resources before = resources_now();
+  std::uint64_t points = 0;
+  for (const FaultMode mode : fault_modes) {
+    SCOPED_TRACE(name_of(mode));
+    for (int shift = 0; shift < (is_deep() ? 6 : 1); ++shift) {
+      points += fail_each(mode, shift);
+      if (HasFailure()) return;
+    }
+  }
+  std::cout << "[  POINTS  ] " << points << '\n';
+  expect_resources(before);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , DeviceOperations,
+    testing::Values(FaultSetup{"Host", device::Placement::host, 0},
+                    FaultSetup{"HostBesideCache", device::Placement::host}, FaultSetup{"Compute"},
+                    FaultSetup{"ComputeThreads", device::Placement::compute, 16,
+                               StorageEngine::threads},
+                    FaultSetup{"ComputeFewPages", device::Placement::compute, 4},
+                    FaultSetup{"Service", device::Placement::service},
+                    FaultSetup{"Automatic", device::Placement::automatic}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace ferry::test

@@ -1,0 +1,73 @@
+// Fails one of many: the n-th point that a program reaches, for every n until a run reaches fewer.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace ferry::test {
+
+inline constexpr std::uint64_t never = 1'000'000;  // a point that no program reaches
+
+// Counts points. Thread-safe; allocates nothing.
+class NthPoint {
+ public:
+  // From now on, the n-th point strikes.
+  void arm(std::uint64_t n) {
+    reached_ = 0;
+    struck_ = false;
+    n_ = n;
+  }
+  void disarm() { n_ = 0; }
+  // At each point: whether this is the one that fails.
+  bool strikes() {
+    const std::uint64_t n = n_.load(std::memory_order_relaxed);
+    if (n == 0 || reached_.fetch_add(1, std::memory_order_relaxed) + 1 != n) return false;
+    struck_ = true;
+    return true;
+  }
+  bool armed() const { return n_ != 0; }
+  bool struck() const { return struck_; }
+  std::uint64_t reached() const { return reached_; }
+
+ private:
+  std::atomic<std::uint64_t> n_{0};
+  std::atomic<std::uint64_t> reached_{0};
+  std::atomic<bool> struck_{false};
+};
+
+// Ends the program as failed (SIGALRM) if something hangs: far beyond what any run takes.
+class Alarm {
+ public:
+  Alarm() { alarm(240); }
+  ~Alarm() { alarm(0); }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+};
+
+// Calls run(n) for n = 1, 2, ... until it returns without having reached its n-th point, which
+// makes the last run one without a fault. Returns how many points there are. `step`: only every
+// step-th of them.
+template <class Run>
+std::uint64_t for_every_point(NthPoint& point, const Run& run, std::uint64_t step = 1) {
+  for (std::uint64_t n = 1; n < never; n += step) {
+    SCOPED_TRACE("the point that fails: " + std::to_string(n));
+    {
+      const Alarm alarm;
+      run(n);
+    }
+    const bool struck = point.struck();
+    if (testing::Test::HasFailure()) return n;
+    if (!struck) {
+      EXPECT_GT(n, 1U) << "no point was reached";
+      return n - 1;
+    }
+  }
+  ADD_FAILURE() << "the program does not end";
+  return never;
+}
+
+}  // namespace ferry::test

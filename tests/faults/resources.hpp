@@ -1,0 +1,37 @@
+// What a process has open and runs, for tests of what a failure leaves behind.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "support/within.hpp"
+
+namespace ferry::test {
+
+struct Resources {
+  std::ptrdiff_t descriptors = 0;
+  std::ptrdiff_t threads = 0;
+  bool operator==(const Resources&) const = default;
+};
+
+inline Resources resources_now() {
+  const auto entries = [](const char* folder) {
+    return std::distance(std::filesystem::directory_iterator(folder), {});
+  };
+  return {entries("/proc/self/fd"), entries("/proc/self/task")};
+}
+
+// The kernel may take a moment to drop the entry of a thread that was joined.
+inline void expect_resources(const Resources& before) {
+  Resources now;
+  eventually([&] { return (now = resources_now()) == before; }, std::chrono::seconds(2));
+  EXPECT_EQ(now.descriptors, before.descriptors) << "descriptors were left open";
+  EXPECT_EQ(now.threads, before.threads) << "threads were left running";
+}
+
+}  // namespace ferry::test
