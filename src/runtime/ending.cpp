@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include <ferry/device/cache/cached_files.hpp>
@@ -59,13 +60,13 @@ std::vector<std::string> Ending::write_back(std::unique_lock<std::mutex>& lock,
                                             Clock::time_point until) {
   if (written_ || context_.cache.base == nullptr) return {};
   // Work of an earlier call may have ended since, and failures are retried.
-  if (!writing_) start_writer();
+  if (!writing_) start_writer(lock);
   if (!changed_.wait_until(lock, until + grace, [this] { return !writing_; })) {
     std::vector<std::string> list = unwritten();
     if (list.empty()) list.emplace_back("writing back the page cache outlasted the deadline");
     return list;
   }
-  writer_.join();
+  if (writer_.joinable()) writer_.join();
   written_ = error_ == 0;
   if (written_) return {};
   std::vector<std::string> list = unwritten();
@@ -74,18 +75,28 @@ std::vector<std::string> Ending::write_back(std::unique_lock<std::mutex>& lock,
   return list;
 }
 
-void Ending::start_writer() {
+void Ending::start_writer(std::unique_lock<std::mutex>& lock) {
   if (writer_.joinable()) writer_.join();
   writing_ = true;
-  writer_ = std::thread([this] {
-    name_this_thread("ferry-flush");
-    device::Requester requester(context_, group_);
-    const int error = device::cache::CachedFiles(requester).stop();
-    const std::lock_guard lock(mutex_);
-    error_ = error;
-    writing_ = false;
-    changed_.notify_all();
-  });
+  try {
+    writer_ = std::thread([this] {
+      name_this_thread("ferry-flush");
+      write_dirty_pages();
+    });
+  } catch (const std::system_error&) {  // rather beyond the deadline than not at all
+    lock.unlock();
+    write_dirty_pages();
+    lock.lock();
+  }
+}
+
+void Ending::write_dirty_pages() {
+  device::Requester requester(context_, group_);
+  const int error = device::cache::CachedFiles(requester).stop();
+  const std::lock_guard lock(mutex_);
+  error_ = error;
+  writing_ = false;
+  changed_.notify_all();
 }
 
 std::vector<std::string> Ending::unwritten() const {

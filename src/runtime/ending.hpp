@@ -37,7 +37,8 @@ class Ending {
  private:
   // Until then: unwritten data, by file; empty if everything was written.
   std::vector<std::string> write_back(std::unique_lock<std::mutex>& lock, Clock::time_point until);
-  void start_writer();
+  void start_writer(std::unique_lock<std::mutex>& lock);
+  void write_dirty_pages();
   std::vector<std::string> unwritten() const;
   std::string describe(const device::cache::Inode& inode, std::uint64_t pages) const;
 

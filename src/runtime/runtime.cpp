@@ -227,11 +227,22 @@ void Runtime::run(const Program& program) {
   const std::lock_guard lock(own.run_mutex_);
   std::mutex error_mutex;
   std::exception_ptr first_error;
+  // All begin or, where one cannot be started, none: a program may wait for its other threads.
+  enum : int { waits, begins, leaves };
+  std::atomic<int> start = waits;
   std::vector<std::thread> threads;
-  for (unsigned index = 0; index < own.plan_.device_threads; ++index) {
+  const auto end_all = [&](int how) {
+    start = how;
+    start.notify_all();
+    for (std::thread& thread : threads)
+      thread.join();
+  };
+  const auto start_thread = [&](unsigned index) {
     threads.emplace_back([&, index] {
       name_this_thread("ferry-device");
       own.bind_device_thread(index);
+      start.wait(waits);
+      if (start == leaves) return;
       DeviceThread self{index, own.plan_.device_threads,
                         device::FileCalls(own.context_, device::ThreadGroup{}, index)};
       try {
@@ -242,9 +253,18 @@ void Runtime::run(const Program& program) {
       }
       self.files.drain();
     });
+  };
+  try {
+    for (unsigned index = 0; index < own.plan_.device_threads; ++index)
+      start_thread(index);
+  } catch (const std::system_error& error) {
+    end_all(leaves);
+    throw Error(error.code().value(), "starting the device's threads");
+  } catch (...) {
+    end_all(leaves);
+    throw;
   }
-  for (std::thread& thread : threads)
-    thread.join();
+  end_all(begins);
   if (first_error) std::rethrow_exception(first_error);
 }
 

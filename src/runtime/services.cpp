@@ -35,10 +35,19 @@ std::int64_t LoopServices::execute(std::uint32_t loop, const device::Request& re
 ServiceThreads::ServiceThreads(const device::Context& context, std::uint32_t first_group,
                                const CpuSet& cpus)
     : context_(context) {
-  const std::uint32_t count = context.arena.layout.geometry.services;
+  try {
+    start(first_group, cpus);
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+void ServiceThreads::start(std::uint32_t first_group, const CpuSet& cpus) {
+  const std::uint32_t count = context_.arena.layout.geometry.services;
   for (std::uint32_t index = 0; index < count; ++index) {
     const CpuSet mine = count <= cpus.size() ? CpuSet{cpus[index]} : cpus;
-    threads_.emplace_back([&context, index, group = first_group + index, mine] {
+    threads_.emplace_back([&context = context_, index, group = first_group + index, mine] {
       name_this_thread("ferry-service");
       run_this_thread_on(mine);
       device::ServiceLoop(context, device::ThreadGroup{}, index, group).run();
@@ -47,6 +56,10 @@ ServiceThreads::ServiceThreads(const device::Context& context, std::uint32_t fir
 }
 
 ServiceThreads::~ServiceThreads() {
+  end();
+}
+
+void ServiceThreads::end() {
   stop();
   for (std::thread& thread : threads_)
     thread.join();

@@ -43,6 +43,9 @@ class ServiceThreads {
   void stop();
 
  private:
+  void start(std::uint32_t first_group, const CpuSet& cpus);
+  void end();
+
   const device::Context& context_;
   std::vector<std::thread> threads_;
 };

@@ -74,7 +74,18 @@ Server::Server(const device::ArenaView& arena, storage::Storage& storage, Server
     }
     loops_.push_back(std::make_unique<Loop>(arena_, storage_, files_, std::move(loop)));
   }
-  for (std::uint32_t index = 0; index < loops; ++index) {
+  try {
+    start_threads();
+  } catch (...) {
+    for (auto& loop : loops_)
+      loop->stop(std::chrono::steady_clock::now());
+    end_threads();
+    throw;
+  }
+}
+
+void Server::start_threads() {
+  for (std::uint32_t index = 0; index < loops_.size(); ++index) {
     threads_.emplace_back([this, index] {
       name_this_thread("ferry-server");
       if (options_.cpus.size() >= loops_.size()) {
@@ -164,7 +175,7 @@ void Server::end_threads() {
     watch_ends_ = true;
   }
   watch_wake_.notify_all();
-  watchdog_.join();
+  if (watchdog_.joinable()) watchdog_.join();
 }
 
 StopReport Server::stop(std::chrono::milliseconds deadline) {

@@ -75,6 +75,7 @@ class Server {
  private:
   void watch();
   bool wait_for_loops(std::chrono::steady_clock::time_point until);
+  void start_threads();
   void end_threads();
   // Returns false if some could not be closed by then.
   bool close_files(StopReport& report, std::chrono::steady_clock::time_point until);

@@ -43,7 +43,7 @@ std::uint64_t whole_huge_pages(std::uint64_t bytes) {
 
 }  // namespace
 
-CpuArena::CpuArena(std::uint64_t bytes, const CpuSet& cpus) : bytes_(whole_huge_pages(bytes)) {
+CpuArena::CpuArena(std::uint64_t bytes) : bytes_(whole_huge_pages(bytes)) {
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_POPULATE;
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, -1, 0);
   huge_ = memory != MAP_FAILED;
@@ -54,6 +54,9 @@ CpuArena::CpuArena(std::uint64_t bytes, const CpuSet& cpus) : bytes_(whole_huge_
   base_ = static_cast<unsigned char*>(memory);
   // A child process must neither use it nor make the kernel copy pinned pages.
   madvise(base_, bytes_, MADV_DONTFORK);
+}
+
+CpuArena::CpuArena(std::uint64_t bytes, const CpuSet& cpus) : CpuArena(bytes) {
   std::thread([&] {
     run_this_thread_on(cpus);
     std::memset(base_, 0, bytes_);

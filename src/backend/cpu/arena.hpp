@@ -32,6 +32,8 @@ class CpuArena {
  private:
   struct Shared {};
   CpuArena(Shared kind, std::uint64_t bytes);
+  // Mapped only.
+  explicit CpuArena(std::uint64_t bytes);
 
   unsigned char* base_ = nullptr;
   std::uint64_t bytes_ = 0;
