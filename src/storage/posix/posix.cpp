@@ -16,7 +16,7 @@ namespace {
 
 class Posix final : public Storage {
  public:
-  explicit Posix(Engine engine) {
+  explicit Posix(Engine engine) : engine_(engine) {
     if (engine == Engine::threads) {
       shared_.note("io_uring is not used: the threads engine was asked for");
       return;
@@ -35,7 +35,12 @@ class Posix final : public Storage {
 
   std::unique_ptr<Queue> make_queue(const QueueOptions& options) override {
     if (options.may_block) return std::make_unique<BlockingQueue>(shared_);
-    if (uring_) return make_uring_queue(shared_, options);
+    try {
+      if (uring_) return make_uring_queue(shared_, options);
+    } catch (const std::system_error& error) {  // out of descriptors or of locked memory
+      if (engine_ == Engine::io_uring) throw;
+      shared_.note("a queue without io_uring: " + error.code().message());
+    }
     return std::make_unique<PosixQueue>(shared_, options);
   }
 
@@ -80,6 +85,7 @@ class Posix final : public Storage {
     return storage::without_registered_buffers(result, is_lustre);
   }
 
+  const Engine engine_;
   mutable PosixShared shared_;
   bool uring_ = false;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "base/futex.hpp"
@@ -49,18 +51,33 @@ void WorkerPool::execute(Operation& operation, Inbox& inbox, Place place) {
 void WorkerPool::put(Place place, Job job) {
   Line& line = lines_[place];
   line.jobs.push_back(job);
-  grow(line);
+  if (!grow(line)) return answer_without_threads(place);
   more_.notify_one();
 }
 
+// The line's only operation. One that closes a file has to do so.
+void WorkerPool::answer_without_threads(Place place) {
+  const Job job = lines_.find(place)->second.jobs.front();
+  lines_.erase(place);
+  job.operation->result = -EAGAIN;
+  if (job.operation->kind == Kind::close) execute_(*job.operation);
+  job.inbox->put(*job.operation);
+}
+
 // Beyond threads_max(), only where fewer threads are idle than lines have none: those come first.
-void WorkerPool::grow(const Line& line) {
+// Returns false if no thread is there and none can be started.
+bool WorkerPool::grow(const Line& line) {
   const bool has_none = line.busy == 0 && line.jobs.size() == 1;
   const bool grows = threads_.size() < threads_max() ? idle_ < executable()
                                                      : has_none && idle_ < lines_without_a_thread();
-  if (!grows) return;
-  threads_.emplace_back([this] { work(); });
-  ++idle_;
+  if (!grows) return true;
+  try {
+    threads_.emplace_back([this] { work(); });
+    ++idle_;
+  } catch (const std::system_error&) {  // those that are there must do
+    return !threads_.empty();
+  }
+  return true;
 }
 
 std::size_t WorkerPool::lines_without_a_thread() const {

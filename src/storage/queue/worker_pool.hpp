@@ -43,7 +43,9 @@ using Place = std::uint64_t;
 // Threads start as operations queue up, at most `places_full` times as many; beyond that, only one
 // for each place without any. They stay until destruction. They run on `cpus`, else on every CPU
 // that the pool's maker may use: bound to the CPU of the thread that started them, they would wait
-// for it to stop polling. Thread-safe. Destruction waits for operations in flight.
+// for it to stop polling. Where the first thread
+// cannot be started, operations fail with -EAGAIN. Thread-safe. Destruction waits for operations in
+// flight.
 class WorkerPool {
  public:
   using Execute = std::function<void(Operation&)>;
@@ -87,7 +89,8 @@ class WorkerPool {
   Lines::iterator next_line();
   void leave_line(Place place);
   void drop_if_unused(Place place);
-  void grow(const Line& line);
+  bool grow(const Line& line);
+  void answer_without_threads(Place place);
   std::size_t threads_max() const { return std::size_t{place_max_} * places_full; }
   std::size_t executable(const Line& line) const;
   std::size_t executable() const;
