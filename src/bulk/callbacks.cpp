@@ -1,5 +1,6 @@
 #include "bulk/callbacks.hpp"
 
+#include <system_error>
 #include <utility>
 
 #include "base/cpus.hpp"
@@ -12,14 +13,24 @@ void Callbacks::post(std::function<void()> callback) {
     if (!stopping_) {
       waiting_.push_back(std::move(callback));
       // Keeps this object alive, which its own last callback may release.
-      if (!thread_.joinable()) {
-        thread_ = std::thread([self = shared_from_this()] { self->run(); });
+      if (thread_.joinable() || start_thread()) {
+        more_.notify_one();
+        return;
       }
-      more_.notify_one();
-      return;
+      callback = std::move(waiting_.back());
+      waiting_.pop_back();
     }
   }
   callback();
+}
+
+bool Callbacks::start_thread() {
+  try {
+    thread_ = std::thread([self = shared_from_this()] { self->run(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
 }
 
 void Callbacks::stop() {

@@ -10,7 +10,8 @@
 
 namespace ferry::bulk {
 
-// Thread-safe. The thread starts with the first callback.
+// Thread-safe. The thread starts with the first callback; where it cannot be started, callbacks run
+// on the thread that posts them.
 class Callbacks : public std::enable_shared_from_this<Callbacks> {
  public:
   void post(std::function<void()> callback);
@@ -20,6 +21,7 @@ class Callbacks : public std::enable_shared_from_this<Callbacks> {
 
  private:
   void run();
+  bool start_thread();  // under the mutex
 
   std::mutex mutex_;
   std::condition_variable more_;

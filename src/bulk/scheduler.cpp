@@ -133,17 +133,23 @@ void Scheduler::offer(const std::shared_ptr<BulkRequest>& request, unsigned coun
     alive_.push_back(request);
     requests_.push_back(request);
   }
-  try {
-    wake(count);
-  } catch (const std::system_error& error) {
-    if (workers_started() > 0) return;  // the existing ones must do
-    request->cancel();
-    throw Error(error.code().value(), "no thread could be started for transfers");
-  }
+  if (wake(count)) return;
+  request->cancel();
+  throw Error(EAGAIN, "no thread could be started for transfers");
 }
 
-void Scheduler::wake(unsigned count) {
+bool Scheduler::start_worker() {
+  try {
+    workers_.push_back(std::make_unique<Worker>(*this));
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
+bool Scheduler::wake(unsigned count) {
   std::vector<Worker*> woken;
+  bool found = true;
   {
     const std::lock_guard lock(mutex_);
     for (const std::unique_ptr<Worker>& worker : workers_) {
@@ -154,12 +160,14 @@ void Scheduler::wake(unsigned count) {
     }
     // Workers that are awake look for work themselves.
     while (workers_.size() < std::max(options_.workers, count) && woken.size() < count) {
-      workers_.push_back(std::make_unique<Worker>(*this));
+      if (!start_worker()) break;
       woken.push_back(workers_.back().get());
     }
+    found = count == 0 || !workers_.empty();
   }
   for (Worker* worker : woken)
     worker->ring();
+  return found;
 }
 
 void Scheduler::wake_one() {
@@ -171,7 +179,7 @@ void Scheduler::wake_one() {
       if (woken == nullptr && worker->asleep) woken = worker.get();
     }
     if (woken == nullptr && workers_.size() < waiting_workers_max) {
-      workers_.push_back(std::make_unique<Worker>(*this));
+      start_worker();
       return;
     }
     if (woken == nullptr) return;
@@ -224,10 +232,9 @@ void Scheduler::help(const std::shared_ptr<BulkRequest>& request,
         claim.request = request;
         {
           const std::lock_guard lock(mutex_);
-          returned_.push_back(std::move(claim));
+          returned_.push_back(claim);
         }
-        wake(request->cuts().sharers);
-        return;
+        if (wake(request->cuts().sharers) || !take_back(*request)) return;
       }
       copy_now(*lane, *request, claim.first, claim.begin, piece.bytes);
       request->advance(claim, piece.bytes);
@@ -238,6 +245,13 @@ void Scheduler::help(const std::shared_ptr<BulkRequest>& request,
   const std::lock_guard lock(mutex_);
   const auto found = std::find(requests_.rbegin(), requests_.rend(), request);
   if (found != requests_.rend()) requests_.erase(std::next(found).base());
+}
+
+// A claim that help() has returned for workers. Returns false if one has it.
+bool Scheduler::take_back(const BulkRequest& request) {
+  const std::lock_guard lock(mutex_);
+  return std::erase_if(returned_, [&](const Claim& one) { return one.request.get() == &request; }) >
+         0;
 }
 
 std::size_t Scheduler::backlog() const {

@@ -79,7 +79,11 @@ class Scheduler {
 
  private:
   TransferPlan plan_for(Direction direction, const std::vector<PartState>& parts) const;
-  void wake(unsigned count);
+  // Under the mutex. Returns false if no thread can be started.
+  bool start_worker();
+  // Returns false if workers are wanted and none is there: otherwise, those that are must do.
+  bool wake(unsigned count);
+  bool take_back(const BulkRequest& request);
   void offer(const std::shared_ptr<BulkRequest>& request, unsigned count);
 
   const EngineOptions wish_;     // as given

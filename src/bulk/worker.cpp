@@ -149,17 +149,25 @@ void Worker::make_queue() {
   const std::uint64_t slots_in_cache =
       std::max<std::uint64_t>(staging_bytes_wanted / slot_bytes, 2);
   const bool pinned = scheduler_.wish().depth != 0;
-  staging_ = std::make_unique<Staging>(
+  auto staging = std::make_unique<Staging>(
       pinned ? options.depth : std::min(options.depth, static_cast<unsigned>(slots_in_cache)),
       slot_bytes);
-  scheduler_.counters().add(&EngineStatistics::staging_bytes, staging_->memory().size());
   queue_ = scheduler_.lanes()->storage().make_queue(
-      {.doorbell = {&bell_}, .arena = staging_->memory(), .depth = flights_max});
+      {.doorbell = {&bell_}, .arena = staging->memory(), .depth = flights_max});
+  staging_ = std::move(staging);
+  scheduler_.counters().add(&EngineStatistics::staging_bytes, staging_->memory().size());
 }
 
 bool Worker::take_off(std::size_t part, std::uint64_t begin, const RoutedPiece& piece,
                       DataPath way) {
-  if (queue_ == nullptr && way != DataPath::copy) make_queue();
+  if (queue_ == nullptr && way != DataPath::copy) {
+    try {
+      make_queue();
+    } catch (const std::system_error& error) {
+      current_->claim.request->record(part, begin, piece.bytes, -error.code().value());
+      return true;
+    }
+  }
   const bool large = way == DataPath::direct || way == DataPath::staged;
   storage::File* through = large ? piece.file->direct() : &piece.file->buffered();
   if (through == nullptr) return take_off(part, begin, piece, DataPath::cached);  // refused since
