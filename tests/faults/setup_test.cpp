@@ -1,0 +1,229 @@
+// Each system call that the library makes fails, for every one of a program: with it, a runtime or
+// an engine is made or refused, and leaves nothing behind.
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <string>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <ferry/runtime.hpp>
+
+#include "faults/bulk_program.hpp"
+#include "faults/device_program.hpp"
+#include "faults/resources.hpp"
+#include "faults/system_calls.hpp"
+#include "support/depth.hpp"
+#include "support/files.hpp"
+#include "support/server_rig.hpp"
+#include "support/small_runtimes.hpp"
+
+namespace ferry::test {
+namespace {
+
+struct RuntimeSetup {
+  const char* name;
+  device::Placement placement = device::Placement::host;
+  std::uint64_t cache_bytes = 0;
+  unsigned service_threads = 0;
+  unsigned reader_groups = 0;
+  StorageEngine engine = StorageEngine::automatic;
+};
+
+void PrintTo(const RuntimeSetup& setup, std::ostream* out) {
+  *out << setup.name;
+}
+
+// What an error of the system may become: the error of the call, or -EIO.
+bool is_expected(int error) {
+  return error == struck_error() || error == EIO;
+}
+
+void run_runtime(const RuntimeSetup& setup, const std::string& path, const ByteSources& sources) {
+  RuntimeOptions options;
+  options.arena_bytes = 1 << 20;
+  options.device_threads = 2;
+  options.server_threads = 2;
+  options.service_threads = setup.service_threads;
+  options.cache_bytes = setup.cache_bytes;
+  options.page_bytes = 4096;
+  options.reader_groups = setup.reader_groups;
+  options.placement = setup.placement;
+  options.engine = setup.engine;
+  options.files_max = 16;
+  const FaultInForce fault{system_calls(), is_expected, true, true, [] { return false; }};
+  try {
+    Runtime runtime(options);
+    const Buffer buffer = runtime.allocate(8192);
+    runtime.run([&](DeviceThread& self) {
+      if (self.index > 0) return;
+      DeviceProgram(self.files, path, buffer.as<unsigned char>(), fault, sources,
+                    setup.cache_bytes > 0)
+          .run();
+    });
+    EXPECT_FALSE(runtime.info().storage_engine.empty());
+    const ShutdownReport report = runtime.shutdown(std::chrono::seconds(10));
+    EXPECT_TRUE(report.finished || system_calls().struck());
+  } catch (const Error& error) {
+    EXPECT_TRUE(system_calls().struck()) << "without a fault: " << error.what();
+    EXPECT_EQ(error.code().value(), struck_error()) << error.what();
+  }
+}
+
+// Runs it for every point.
+template <class Program>
+void fail_each_call(const Program& program) {
+  system_calls().arm(never);
+  program();  // what is made once for the process
+  const Resources before = resources_now();
+  const std::int64_t mapped_before = mapped_bytes();
+  std::uint64_t points = 0;
+  for (std::uint64_t shift = 0; shift < (is_deep() ? 3 : 1); ++shift) {
+    points += for_every_point(system_calls(), [&](std::uint64_t n) {
+      choose_system_error(n + shift);
+      system_calls().arm(n);
+      program();
+      system_calls().disarm();
+      SCOPED_TRACE(struck_call());
+      EXPECT_EQ(mapped_bytes(), mapped_before) << "memory stays mapped";
+      expect_resources(before);
+    });
+    if (testing::Test::HasFailure()) return;
+  }
+  std::cout << "[  POINTS  ] " << points << '\n';
+}
+
+class RuntimeSetups : public testing::TestWithParam<RuntimeSetup> {};
+
+TEST_P(RuntimeSetups, EachCallFailsOnce) {
+  const ScratchDirectory scratch(build_folder());
+  const ByteSources sources;
+  fail_each_call([&] { run_runtime(GetParam(), scratch / "file", sources); });
+}
+
+std::string name_of_setup(const testing::TestParamInfo<RuntimeSetup>& test) {
+  return test.param.name;
+}
+
+constexpr std::uint64_t cache_bytes = 24 * 4096;
+INSTANTIATE_TEST_SUITE_P(
+    , RuntimeSetups,
+    testing::Values(RuntimeSetup{"Host"},
+                    RuntimeSetup{"Compute", device::Placement::compute, cache_bytes},
+                    RuntimeSetup{"Service", device::Placement::service, cache_bytes, 2},
+                    RuntimeSetup{"SharedThreads", device::Placement::compute, cache_bytes, 0, 1,
+                                 StorageEngine::threads}),
+    name_of_setup);
+
+// ---- single calls
+
+// The n-th call of this name fails, while this lives.
+class FailingCall {
+ public:
+  explicit FailingCall(const char* name, std::uint64_t n = 1) {
+    count_only(name);
+    choose_system_error(0);
+    system_calls().arm(n);
+  }
+  ~FailingCall() {
+    system_calls().disarm();
+    count_only(nullptr);
+  }
+  FailingCall(const FailingCall&) = delete;
+  FailingCall& operator=(const FailingCall&) = delete;
+};
+
+RuntimeOptions small_options() {
+  RuntimeOptions options = small_runtime(3, 1 << 20);
+  options.placement = device::Placement::compute;
+  return options;
+}
+
+// A program may wait for its other threads.
+TEST(FailingSetup, AProgramRunsOnAllThreadsOrOnNone) {
+  Runtime runtime(small_options());
+  std::atomic<int> ran = 0;
+  {
+    const FailingCall third("pthread_create", 3);
+    EXPECT_THROW(runtime.run([&](DeviceThread&) { ++ran; }), Error);
+  }
+  EXPECT_EQ(ran, 0);
+  runtime.run([&](DeviceThread&) { ++ran; });
+  EXPECT_EQ(ran, 3);
+}
+
+TEST(FailingSetup, AShutdownWithoutAThreadWritesBack) {
+  const ScratchDirectory scratch;
+  Runtime runtime(small_options());
+  runtime.run([&](DeviceThread& self) {
+    if (self.index > 0) return;
+    const int file = self.files.open((scratch / "file").c_str(), O_RDWR | O_CREAT, 0600);
+    EXPECT_EQ(self.files.pwrite(file, "written", 7, 0), 7);
+  });
+  const FailingCall first("pthread_create");
+  const ShutdownReport report = runtime.shutdown(std::chrono::seconds(10));
+  EXPECT_TRUE(system_calls().struck());
+  EXPECT_TRUE(report.finished);
+  EXPECT_EQ(read_file(scratch / "file"), "written");
+}
+
+// The first ring is a trial of whether the kernel grants any.
+TEST(FailingSetup, AServerThatGetsNoRingServesWithoutOne) {
+  const ScratchDirectory scratch;
+  write_file(scratch / "file", "written");
+  const FailingCall second("io_uring_queue_init_params", 2);
+  Runtime runtime(small_options());
+  if (runtime.info().storage_engine != "io_uring") GTEST_SKIP() << "the kernel refuses io_uring";
+  runtime.run([&](DeviceThread& self) {
+    const int file = self.files.open((scratch / "file").c_str(), O_RDONLY);
+    EXPECT_EQ(read_at(self.files, file, 100, 0), "written");
+    EXPECT_EQ(self.files.close(file), 0);
+  });
+  EXPECT_TRUE(system_calls().struck());
+}
+
+// All of a transfer whose file needs a thread of the storage, and no thread.
+TEST(FailingSetup, AnOperationThatGetsNoThreadFails) {
+  const ScratchDirectory scratch;
+  RuntimeOptions options = small_options();
+  options.engine = StorageEngine::threads;
+  Runtime runtime(options);
+  runtime.run([&](DeviceThread& self) {
+    if (self.index > 0) return;
+    const std::string path = scratch / "file";
+    const FailingCall first("pthread_create");
+    EXPECT_EQ(self.files.open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600), -EAGAIN);
+    EXPECT_GT(self.files.open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600), 0);
+  });
+}
+
+class BulkSetups : public testing::TestWithParam<bulk::Route> {};
+
+TEST_P(BulkSetups, EachCallFailsOnce) {
+  const ScratchDirectory scratch(build_folder());
+  fail_each_call([&] {
+    try {
+      const bulk::Engine engine(
+          {.workers = 2, .depth = 2, .task_bytes = 64 << 10, .route = GetParam()});
+      BulkProgram(engine, scratch, system_calls(), is_expected).run();
+    } catch (const Error& error) {
+      EXPECT_TRUE(system_calls().struck()) << "without a fault: " << error.what();
+      EXPECT_EQ(error.code().value(), struck_error()) << error.what();
+    }
+  });
+}
+
+std::string name_of_route(const testing::TestParamInfo<bulk::Route>& test) {
+  constexpr const char* names[] = {"Automatic", "Buffered", "Direct"};
+  return names[static_cast<std::size_t>(test.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(, BulkSetups, testing::Values(bulk::Route::automatic, bulk::Route::direct),
+                         name_of_route);
+
+}  // namespace
+}  // namespace ferry::test
