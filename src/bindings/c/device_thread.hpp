@@ -1,0 +1,19 @@
+// What a ferry_thread stands for.
+#pragma once
+
+#include <ferry.h>
+
+#include <ferry/runtime.hpp>
+
+struct ferry_thread {
+  ferry::DeviceThread& self;
+  const ferry::Runtime* runtime;
+};
+
+namespace ferry::c {
+
+// That of the program that runs on this thread, or null. Whatever else is passed to a device call
+// is refused.
+extern constinit thread_local ferry_thread* thread_of_program;
+
+}  // namespace ferry::c
