@@ -1,0 +1,130 @@
+// Device programs in C, with every placement.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "check.h"
+
+enum { piece_bytes = 64 << 10, pieces = 8, threads = 2 };
+
+struct job {
+  unsigned char* memory;  // a piece for each thread, in device memory
+  uint32_t placement;
+  int failed_thread;
+};
+
+// Inside a program a failed check ends the process, too: the test has failed.
+static int writes_and_reads(ferry_thread* thread, void* user) {
+  const struct job* job = user;
+  const int64_t index = ferry_device_index(thread);
+  CHECK_EQUAL(ferry_device_count(thread), threads);
+  CHECK_EQUAL(ferry_device_use(thread, job->placement), 0);
+  unsigned char* memory = job->memory + index * piece_bytes;
+  char path[16];
+  snprintf(path, sizeof path, "of-%d", (int)index);
+  const int file = ferry_device_open(thread, path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  CHECK(file > 0);
+  for (uint64_t offset = 0; offset < (uint64_t)pieces * piece_bytes; offset += piece_bytes) {
+    fill(memory, piece_bytes, offset);
+    CHECK_EQUAL(ferry_device_pwrite(thread, file, memory, piece_bytes, (int64_t)offset),
+                piece_bytes);
+  }
+  CHECK_EQUAL(ferry_device_flush(thread, file), 0);
+  CHECK_EQUAL(ferry_device_fdatasync(thread, file), 0);
+  CHECK_EQUAL(ferry_device_fsync(thread, file), 0);
+  CHECK_EQUAL(ferry_device_prefetch(thread, file, 0, piece_bytes), 0);
+  for (int i = 0; i < 3; ++i) {
+    CHECK_EQUAL(ferry_device_read(thread, file, memory, piece_bytes), piece_bytes);
+    CHECK(is_filled(memory, piece_bytes, (uint64_t)i * piece_bytes));
+  }
+  CHECK_EQUAL(ferry_device_write(thread, file, "!", 1), 1);  // at offset 3 * piece_bytes
+  unsigned char outside[100];                                // not device memory
+  CHECK_EQUAL(ferry_device_pread(thread, file, outside, 100, 3 * piece_bytes), 100);
+  CHECK_EQUAL(outside[0], '!');
+  CHECK(is_filled(outside + 1, 99, 3 * piece_bytes + 1));
+
+  const ferry_vector vector[] = {{memory, 10}, {outside, 20}};
+  CHECK_EQUAL(ferry_device_preadv(thread, file, vector, 2, 1000), 30);
+  CHECK(is_filled(memory, 10, 1000) && is_filled(outside, 20, 1010));
+  CHECK_EQUAL(ferry_device_pwritev(thread, file, vector, 2, 1000), 30);
+
+  ferry_pending pending[2];
+  CHECK_EQUAL(ferry_device_pread_async(thread, file, memory, 4096, 0, &pending[0]), 0);
+  CHECK_EQUAL(ferry_device_pread_async(thread, file, memory + 4096, 4096, 4096, &pending[1]), 0);
+  const int64_t first = ferry_device_wait_any(thread, pending, 2);
+  CHECK(first == 0 || first == 1);
+  CHECK_EQUAL(ferry_device_ready(thread, &pending[first]), 1);
+  CHECK_EQUAL(ferry_device_wait(thread, &pending[0]), 4096);
+  CHECK_EQUAL(ferry_device_wait(thread, &pending[1]), 4096);
+  CHECK_EQUAL(ferry_device_wait(thread, &pending[1]), 4096);
+  CHECK(is_filled(memory, 8192, 0));
+  CHECK_EQUAL(ferry_device_pwrite_async(thread, file, memory, 4096, 0, &pending[0]), 0);
+  CHECK_EQUAL(ferry_device_wait(thread, &pending[0]), 4096);
+
+  CHECK_EQUAL(ferry_device_ftruncate(thread, file, 5000), 0);
+  CHECK_EQUAL(ferry_device_evict(thread, file), 0);
+  ferry_device_status status;
+  CHECK_EQUAL(ferry_device_fstat(thread, file, &status), 0);
+  CHECK_EQUAL((int64_t)status.size_bytes, 5000);
+  CHECK_EQUAL(ferry_device_close(thread, file), 0);
+  CHECK_EQUAL(ferry_device_close(thread, file), -EBADF);
+  CHECK_EQUAL(ferry_device_stat(thread, path, &status), 0);
+  CHECK_EQUAL(status.mode, S_IFREG | 0600);
+  struct stat known;
+  CHECK_EQUAL(stat(path, &known), 0);
+  CHECK_EQUAL((int64_t)status.inode, (int64_t)known.st_ino);
+  CHECK_EQUAL(status.owner, known.st_uid);
+  CHECK_EQUAL(ferry_device_unlink(thread, path), 0);
+  CHECK_EQUAL(ferry_device_stat(thread, path, &status), -ENOENT);
+  return 0;
+}
+
+static int fails_on_one(ferry_thread* thread, void* user) {
+  const struct job* job = user;
+  return ferry_device_index(thread) == job->failed_thread ? -EILSEQ : 0;
+}
+
+static int makes_calls_late(ferry_thread* thread, void* user) {
+  (void)user;
+  return ferry_device_open(thread, "late", O_RDONLY, 0);
+}
+
+int main(void) {
+  enter_scratch();
+  ferry_runtime_options options = FERRY_RUNTIME_OPTIONS_INIT;
+  options.device_threads = threads;
+  options.arena_bytes = 2 << 20;
+  options.cache_bytes = 1 << 20;
+  options.page_bytes = 4096;
+  options.files_max = 16;
+  options.engine = FERRY_ENGINE_THREADS;
+  options.ignore_profile = 1;
+  ferry_runtime* runtime = NULL;
+  CHECK_EQUAL(ferry_runtime_create(&runtime, &options), 0);
+  CHECK_EQUAL(ferry_runtime_threads(runtime), threads);
+  void* memory = NULL;
+  CHECK_EQUAL(ferry_runtime_allocate(runtime, &memory, threads * piece_bytes, 0), 0);
+  struct job job = {memory, 0, 1};
+  for (job.placement = FERRY_PLACEMENT_HOST; job.placement <= FERRY_PLACEMENT_AUTOMATIC;
+       ++job.placement) {
+    ferry_runtime_statistics before = FERRY_RUNTIME_STATISTICS_INIT;
+    ferry_runtime_statistics after = FERRY_RUNTIME_STATISTICS_INIT;
+    CHECK_EQUAL(ferry_runtime_get_statistics(runtime, &before), 0);
+    CHECK_EQUAL(ferry_runtime_run(runtime, writes_and_reads, &job), 0);
+    CHECK_EQUAL(ferry_runtime_get_statistics(runtime, &after), 0);
+    const uint64_t lookups =
+        after.cache_hits + after.cache_misses - before.cache_hits - before.cache_misses;
+    // Which placement it was shows in who looked pages up.
+    if (job.placement == FERRY_PLACEMENT_HOST) CHECK_EQUAL((int64_t)lookups, 0);
+    if (job.placement == FERRY_PLACEMENT_COMPUTE) CHECK(lookups > 0);
+    CHECK(after.calls > before.calls && after.bytes_written > before.bytes_written);
+  }
+  CHECK_EQUAL(ferry_runtime_run(runtime, fails_on_one, &job), -EILSEQ);
+  CHECK_EQUAL(ferry_runtime_free(runtime, memory), 0);
+  CHECK_EQUAL(ferry_runtime_shutdown(runtime, 1000), 0);
+  CHECK_EQUAL(ferry_runtime_run(runtime, makes_calls_late, NULL), -ESHUTDOWN);
+  CHECK_EQUAL(ferry_runtime_destroy(runtime), 0);
+  leave_scratch();
+  return 0;
+}
