@@ -33,6 +33,7 @@
 
 #include <stdint.h>
 
+// NOLINTBEGIN(modernize-use-using,readability-identifier-naming): names in C
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -348,5 +349,6 @@ int ferry_device_evict(ferry_thread* thread, int file);
 #ifdef __cplusplus
 }
 #endif
+// NOLINTEND(modernize-use-using,readability-identifier-naming)
 
 #endif  // FERRY_H

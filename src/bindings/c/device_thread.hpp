@@ -5,7 +5,7 @@
 
 #include <ferry/runtime.hpp>
 
-struct ferry_thread {
+struct ferry_thread {  // NOLINT(readability-identifier-naming): the name in ferry.h
   ferry::DeviceThread& self;
   const ferry::Runtime* runtime;
 };
