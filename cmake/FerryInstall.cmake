@@ -1,7 +1,11 @@
-# cmake --install: the library, its headers, a CMake package, a pkg-config file and a systemd unit.
+# cmake --install: the libraries, their headers, a CMake package, pkg-config files and a systemd unit.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS ferry ferry_device EXPORT ferry-targets)
+if(TARGET ferry_c)
+  install(TARGETS ferry_c EXPORT ferry-targets)
+  install(FILES include/ferry.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+endif()
 install(FILES include/ferry/ferry.hpp include/ferry/buffered_file.hpp include/ferry/bulk.hpp
         include/ferry/byte_order.hpp include/ferry/cuda.hpp include/ferry/device.hpp
         include/ferry/error.hpp include/ferry/gpu.hpp include/ferry/runtime.hpp
@@ -38,8 +42,15 @@ install(FILES ${PROJECT_BINARY_DIR}/ferry-config.cmake
               ${PROJECT_BINARY_DIR}/ferry-config-version.cmake DESTINATION ${package_dir})
 # Relative to this file, so that it works with any --prefix.
 file(RELATIVE_PATH FERRY_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-configure_file(cmake/ferry.pc.in ferry.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/ferry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# The archive by its path: -lferry is the library for C.
+set(FERRY_PC_CXX_LIBRARY "\${libdir}/libferry.a")
+if(BUILD_SHARED_LIBS)
+  set(FERRY_PC_CXX_LIBRARY "-L\${libdir} -lferry_cxx")
+endif()
+foreach(package ferry ferry-cxx)
+  configure_file(cmake/${package}.pc.in ${package}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 # The unit names ferryd by its whole path, which the prefix of the installation decides.
 if(TARGET ferryd)

@@ -1,7 +1,8 @@
 // Gathers rows of a table into a file on a GPU: a group is a warp, whose lanes each read a row. No
 // GPU has run this yet (docs/internals/gpu.md).
 //
-//   nvcc -std=c++20 -arch=sm_90 -Iinclude examples/gather/gather.cu -Lbuild/release -lferry -luring
+//   nvcc -std=c++20 -arch=sm_90 -Iinclude examples/gather/gather.cu build/release/libferry.a
+//   -luring
 //        -o gather-gpu
 //   ./gather-gpu [--groups N] [--cache-bytes BYTES] ROW-LIST TABLE OUTPUT
 #include "../common/gpu_memory.hpp"

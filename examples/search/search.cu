@@ -1,7 +1,8 @@
 // Counts the occurrences of a string in a file, on a GPU: a group is a warp. No GPU has run this
 // yet (docs/internals/gpu.md).
 //
-//   nvcc -std=c++20 -arch=sm_90 -Iinclude examples/search/search.cu -Lbuild/release -lferry -luring
+//   nvcc -std=c++20 -arch=sm_90 -Iinclude examples/search/search.cu build/release/libferry.a
+//   -luring
 //        -o search-gpu
 //   ./search-gpu [--groups N] STRING FILE
 #include "../common/gpu_memory.hpp"

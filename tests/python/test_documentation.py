@@ -268,7 +268,7 @@ def test_the_device_program_prints_the_file(tmp_path: Path) -> None:
     program = block("README.md", "cpp")
     assert block("docs/guide/first-device-program.md", "cpp") == program
     build = programs.find_program().parent
-    libraries = re.search(r"^Libs: .*-lferry (.*)$", (build / "ferry.pc").read_text(), re.MULTILINE)
+    libraries = re.search(r"^Libs: \S*/libferry.a (.*)$", (build / "ferry-cxx.pc").read_text(), re.MULTILINE)
     assert libraries is not None
     text = tmp_path / "text"
     text.write_text("what is in the file\n" * 100)
