@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-enum { piece_bytes = 64 << 10, pieces = 8, threads = 2 };
+enum { piece_bytes = 64 << 10, pieces = 8, threads = 2, files_max = 16 };
 
 struct job {
   unsigned char* memory;  // a piece for each thread, in device memory
@@ -80,6 +80,22 @@ static int writes_and_reads(ferry_thread* thread, void* user) {
   return 0;
 }
 
+// As the options have it: in the cache, and no more open files than that.
+static int keeps_to_options(ferry_thread* thread, void* user) {
+  (void)user;
+  if (ferry_device_index(thread) != 0) return 0;
+  int files[files_max];
+  for (int i = 0; i < files_max; ++i) {
+    files[i] = ferry_device_open(thread, "many", O_RDWR | O_CREAT, 0600);
+    CHECK(files[i] > 0);
+  }
+  CHECK_EQUAL(ferry_device_open(thread, "many", O_RDWR, 0), -ENFILE);
+  CHECK_EQUAL(ferry_device_pwrite(thread, files[0], "x", 1, 0), 1);
+  for (int i = 0; i < files_max; ++i)
+    CHECK_EQUAL(ferry_device_close(thread, files[i]), 0);
+  return ferry_device_unlink(thread, "many");
+}
+
 static int fails_on_one(ferry_thread* thread, void* user) {
   const struct job* job = user;
   return ferry_device_index(thread) == job->failed_thread ? -EILSEQ : 0;
@@ -97,12 +113,17 @@ int main(void) {
   options.arena_bytes = 2 << 20;
   options.cache_bytes = 1 << 20;
   options.page_bytes = 4096;
-  options.files_max = 16;
+  options.files_max = files_max;
+  options.placement = FERRY_PLACEMENT_COMPUTE;
   options.engine = FERRY_ENGINE_THREADS;
   options.ignore_profile = 1;
   ferry_runtime* runtime = NULL;
   CHECK_EQUAL(ferry_runtime_create(&runtime, &options), 0);
   CHECK_EQUAL(ferry_runtime_threads(runtime), threads);
+  CHECK_EQUAL(ferry_runtime_run(runtime, keeps_to_options, NULL), 0);
+  ferry_runtime_statistics so_far = FERRY_RUNTIME_STATISTICS_INIT;
+  CHECK_EQUAL(ferry_runtime_get_statistics(runtime, &so_far), 0);
+  CHECK(so_far.cache_hits + so_far.cache_misses > 0);
   void* memory = NULL;
   CHECK_EQUAL(ferry_runtime_allocate(runtime, &memory, threads * piece_bytes, 0), 0);
   struct job job = {memory, 0, 1};
