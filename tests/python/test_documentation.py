@@ -144,7 +144,7 @@ FULL_PATH = re.compile(
     r"\b(?:docs|examples|include|lab|python|rigs|scripts|src|tests|verification)"
     r"/(?:[\w-]+/)*[\w-]+\.(?:cpp|hpp|cu|py|pml|sh|toml|md)\b"
 )
-MODULE = re.compile(r"`(ferry(?:_lab)?(?:\.\w+)+)(?:\(\))?`")
+MODULE = re.compile(r"`(?!ferry\.h`)(ferry(?:_lab)?(?:\.\w+)+)(?:\(\))?`")
 MADE = {"ferry/profile.toml"}  # by commands, or by you
 
 
@@ -281,6 +281,20 @@ def test_the_device_program_prints_the_file(tmp_path: Path) -> None:
     assert run_program(tmp_path / "program", check=True).stdout == text.read_text()
 
 
+def test_the_c_program_prints_what_the_guide_shows(tmp_path: Path) -> None:
+    folder = programs.find_program().parent / "c"
+    page = (ROOT / "docs/guide/c.md").read_text()
+    source = tmp_path / "read.c"
+    source.write_text(block("docs/guide/c.md", "c"))
+    command = [os.environ.get("CC", "cc"), "-std=c11", f"-I{ROOT}/include", str(source), f"-L{folder}", "-lferry"]
+    command += [f"-Wl,-rpath,{folder}", "-o", str(tmp_path / "read")]
+    subprocess.run(command, check=True)
+    (tmp_path / "input").write_text("".join(f"{i}\n" for i in range(1, 20001)))
+    for file in ("input", "absent"):
+        done = run_program(tmp_path / "read", file, cwd=tmp_path)
+        assert f"$ ./read {file}\n{done.stdout}{done.stderr}" in page
+
+
 def test_the_python_program_reads_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shards = {f"part-{i}.safetensors": {f"tensor{i}": numpy.arange(i + 3.0)} for i in range(3)}
     for name, tensors in shards.items():
@@ -348,6 +362,10 @@ def test_every_public_header_is_on_the_site() -> None:
     collections = {"device.hpp", "ferry.hpp"}
     headers = {path.name for path in (ROOT / "include" / "ferry").glob("*.hpp")}
     assert headers - collections == named - {"file_calls.hpp"}
+
+
+def test_the_header_of_c_is_on_the_site() -> None:
+    assert "doxygenfile:: ferry.h\n" in (SITE / "c.rst").read_text()
 
 
 def test_the_environment_is_locked() -> None:
