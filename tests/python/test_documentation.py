@@ -144,7 +144,7 @@ FULL_PATH = re.compile(
     r"\b(?:docs|examples|include|lab|python|rigs|scripts|src|tests|verification)"
     r"/(?:[\w-]+/)*[\w-]+\.(?:cpp|hpp|cu|py|pml|sh|toml|md)\b"
 )
-MODULE = re.compile(r"`(?!ferry\.h`)(ferry(?:_lab)?(?:\.\w+)+)(?:\(\))?`")
+MODULE = re.compile(r"`(?!ferry\.(?:h|pc)`)(ferry(?:_lab)?(?:\.\w+)+)(?:\(\))?`")
 MADE = {"ferry/profile.toml"}  # by commands, or by you
 
 
