@@ -83,7 +83,8 @@ int ferry_close(ferry_file* file);
 
 // Transfer `bytes` at an offset, and return the bytes transferred: fewer than asked for only when
 // reading at the end of the file. Large reads use several threads. `data` is memory of the host, of
-// a runtime, or of a GPU. Bytes and the end of the range are at most INT64_MAX (else -EINVAL).
+// a runtime, or of a GPU. The range ends at 2^63 - 4097 at most (else
+// -EINVAL).
 // A write is handed over to the storage when it returns; nothing else needs to be flushed.
 int64_t ferry_pread(ferry_file* file, void* data, uint64_t bytes, uint64_t offset_bytes);
 int64_t ferry_pwrite(ferry_file* file, const void* data, uint64_t bytes, uint64_t offset_bytes);
@@ -228,8 +229,8 @@ typedef struct ferry_runtime_statistics {
 // A device program. It must return, and must neither throw nor jump out.
 typedef int (*ferry_program)(ferry_thread* thread, void* user);
 
-// Makes the device and starts its server. `options` may be NULL. -EINVAL for bad options, -ENOMEM,
-// -EPERM for a CPU that the process may not use.
+// Makes the device and starts its server. `options` may be NULL. -EINVAL for bad
+// options, among them a CPU that the process may not use; -ENOMEM; -E2BIG as above.
 int ferry_runtime_create(ferry_runtime** runtime, const ferry_runtime_options* options);
 // Ends the server after ferry_runtime_shutdown() with ten seconds, and frees the device's memory.
 // -EBUSY, and nothing happens, while another thread is in a function with this runtime.

@@ -96,6 +96,25 @@ static int keeps_to_options(ferry_thread* thread, void* user) {
   return ferry_device_unlink(thread, "many");
 }
 
+// A thread has 63 transfers in flight, and waits for each.
+static int fills_its_calls(ferry_thread* thread, void* user) {
+  enum { most = 63 };
+  const struct job* job = user;
+  if (ferry_device_index(thread) != 0) return 0;
+  CHECK_EQUAL(ferry_device_use(thread, FERRY_PLACEMENT_HOST), 0);
+  const int file = ferry_device_open(thread, "crowd", O_RDWR | O_CREAT, 0600);
+  CHECK(file > 0);
+  CHECK_EQUAL(ferry_device_pwrite(thread, file, job->memory, 4096, 0), 4096);
+  ferry_pending pending[most + 1];
+  for (int i = 0; i < most; ++i)
+    CHECK_EQUAL(ferry_device_pread_async(thread, file, job->memory, 64, i, &pending[i]), 0);
+  CHECK_EQUAL(ferry_device_pread_async(thread, file, job->memory, 64, 0, &pending[most]), -EAGAIN);
+  for (int i = 0; i < most; ++i)
+    CHECK_EQUAL(ferry_device_wait(thread, &pending[i]), 64);
+  CHECK_EQUAL(ferry_device_close(thread, file), 0);
+  return ferry_device_unlink(thread, "crowd");
+}
+
 static int fails_on_one(ferry_thread* thread, void* user) {
   const struct job* job = user;
   return ferry_device_index(thread) == job->failed_thread ? -EILSEQ : 0;
@@ -141,6 +160,7 @@ int main(void) {
     if (job.placement == FERRY_PLACEMENT_COMPUTE) CHECK(lookups > 0);
     CHECK(after.calls > before.calls && after.bytes_written > before.bytes_written);
   }
+  CHECK_EQUAL(ferry_runtime_run(runtime, fills_its_calls, &job), 0);
   CHECK_EQUAL(ferry_runtime_run(runtime, fails_on_one, &job), -EILSEQ);
   CHECK_EQUAL(ferry_runtime_free(runtime, memory), 0);
   CHECK_EQUAL(ferry_runtime_shutdown(runtime, 1000), 0);
