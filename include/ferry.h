@@ -73,8 +73,8 @@ typedef struct ferry_path_status {
 } ferry_path_status;
 
 // Opens a mounted file by its path, or a file of a server by its URI (nfs://, ceph:/, pvfs2:/).
-// `flags` and `mode` as for open(2); O_DIRECT reads past the kernel's page cache only. 0 on
-// success. -EISDIR for a directory, -ENOPKG without the client library of a server's files.
+// `flags` and `mode` as for open(2) (<fcntl.h>); O_DIRECT keeps to direct I/O. 0 on success.
+// -EISDIR for a directory, -ENOPKG without the client library of a server's files.
 int ferry_open(ferry_file** file, const char* path, int flags, uint32_t mode);
 
 // Waits for transfers in flight, then closes. Reports errors of writes that the storage reports on
@@ -83,9 +83,8 @@ int ferry_close(ferry_file* file);
 
 // Transfer `bytes` at an offset, and return the bytes transferred: fewer than asked for only when
 // reading at the end of the file. Large reads use several threads. `data` is memory of the host, of
-// a runtime, or of a GPU. The range ends at 2^63 - 4097 at most (else
-// -EINVAL).
-// A write is handed over to the storage when it returns; nothing else needs to be flushed.
+// a runtime, or of a GPU. The range ends at 2^63 - 4097 at most (else -EINVAL). A write is handed
+// over to the storage when it returns; nothing else needs to be flushed.
 int64_t ferry_pread(ferry_file* file, void* data, uint64_t bytes, uint64_t offset_bytes);
 int64_t ferry_pwrite(ferry_file* file, const void* data, uint64_t bytes, uint64_t offset_bytes);
 
