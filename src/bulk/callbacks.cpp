@@ -1,6 +1,6 @@
 #include "bulk/callbacks.hpp"
 
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include "base/cpus.hpp"
@@ -27,7 +27,7 @@ void Callbacks::post(std::function<void()> callback) {
 bool Callbacks::start_thread() {
   try {
     thread_ = std::thread([self = shared_from_this()] { self->run(); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     return false;
   }
   return true;

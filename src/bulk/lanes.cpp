@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include <fcntl.h>
@@ -153,7 +154,10 @@ std::unique_ptr<Lane> Lanes::take() {
 
 void Lanes::put_back(std::unique_ptr<Lane> lane) {
   const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(lane));
+  try {
+    idle_.push_back(std::move(lane));
+  } catch (const std::bad_alloc&) {  // the next user makes one
+  }
 }
 
 }  // namespace ferry::bulk

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "base/futex.hpp"
@@ -40,6 +41,13 @@ BulkRequest::BulkRequest(Direction direction, std::vector<PartState> parts,
       files_(std::move(files)),
       callbacks_(std::move(callbacks)),
       counters_(counters) {
+  try {
+    results_.reserve(parts_.size());
+  } catch (const std::bad_alloc&) {
+    for (const std::shared_ptr<EngineFile>& file : files_)
+      file->end_use();
+    throw;
+  }
   for (PartState& part : parts_) {
     part.end = part.bytes;
     bytes_total_ += part.bytes;
@@ -165,7 +173,6 @@ void BulkRequest::finish_if_over(std::unique_lock<std::mutex>& lock) {
   if (over_ || outstanding_ > 0 || !at_end()) return;
   over_ = true;
   lock.unlock();
-  results_.reserve(parts_.size());
   for (const PartState& part : parts_) {
     results_.push_back(part.error_number != 0 ? -part.error_number
                                               : static_cast<std::int64_t>(part.end));

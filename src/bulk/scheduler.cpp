@@ -16,6 +16,24 @@ namespace {
 // Threads that wait for disks cost nothing; see wake_one().
 constexpr unsigned waiting_workers_max = 16;
 
+// Files that a request is about to use: ended unless it takes them over.
+struct FileUses {
+  std::vector<std::shared_ptr<EngineFile>> files;
+
+  FileUses() = default;
+  ~FileUses() {
+    for (const std::shared_ptr<EngineFile>& file : files)
+      file->end_use();
+  }
+  FileUses(const FileUses&) = delete;
+  FileUses& operator=(const FileUses&) = delete;
+  void add(const std::shared_ptr<EngineFile>& file) {
+    if (!files.empty() && files.back() == file) return;
+    if (!file->begin_use()) throw Error(EBADF, file->path() + " is closed");
+    files.push_back(file);
+  }
+};
+
 std::unique_ptr<storage::Storage> make_storage(const EngineOptions& options) {
   try {
     return storage::make_router({.engine = options.storage});
@@ -60,35 +78,28 @@ std::shared_ptr<BulkRequest> Scheduler::submit(
     const std::vector<std::shared_ptr<EngineFile>>& files, bool caller_helps) {
   check_usable();
   std::vector<PartState> states;
-  std::vector<std::shared_ptr<EngineFile>> used;
+  FileUses used;
+  used.files.reserve(parts.size());
   states.reserve(parts.size());
-  const auto give_up = [&](int error, const std::string& path) {
-    for (const std::shared_ptr<EngineFile>& file : used)
-      file->end_use();
-    throw Error(error, path);
-  };
   for (std::size_t index = 0; index < parts.size(); ++index) {
     const std::shared_ptr<EngineFile>& file = files[index];
-    if (used.empty() || used.back() != file) {
-      if (!file->begin_use()) give_up(EBADF, file->path() + " is closed");
-      used.push_back(file);
-    }
+    used.add(file);
     const Part& part = parts[index];
     constexpr auto offset_max = static_cast<std::uint64_t>(INT64_MAX) - piece_alignment_bytes;
     if (part.offset > offset_max || part.bytes > offset_max - part.offset) {
-      give_up(EINVAL, file->path() + ": a range beyond what a file can have");
+      throw Error(EINVAL, file->path() + ": a range beyond what a file can have");
     }
     std::shared_ptr<const cuda::PrimaryContext> gpu;
     try {
       gpu = gpus_->owner_of(part.data);
     } catch (const Error& error) {
-      give_up(error.code().value(), file->path() + ": " + error.reason());
+      throw Error(error.code().value(), file->path() + ": " + error.reason());
     }
     states.push_back(PartState{file.get(), static_cast<std::byte*>(part.data), part.bytes,
                                part.offset, 0, 0, std::move(gpu)});
   }
   const TransferPlan plan = plan_for(direction, states);
-  auto request = std::make_shared<BulkRequest>(direction, std::move(states), std::move(used),
+  auto request = std::make_shared<BulkRequest>(direction, std::move(states), std::move(used.files),
                                                BulkRequest::Cuts{plan.task_bytes, plan.workers},
                                                callbacks_, counters_);
   counters_.add(&EngineStatistics::transfers);
@@ -130,8 +141,13 @@ void Scheduler::offer(const std::shared_ptr<BulkRequest>& request, unsigned coun
       std::erase_if(alive_, [](const std::weak_ptr<BulkRequest>& one) { return one.expired(); });
       alive_max_ = 2 * alive_.size() + 64;
     }
-    alive_.push_back(request);
-    requests_.push_back(request);
+    try {
+      alive_.push_back(request);
+      requests_.push_back(request);
+    } catch (const std::bad_alloc&) {
+      request->cancel();
+      throw;
+    }
   }
   if (wake(count)) return;
   request->cancel();
@@ -140,8 +156,9 @@ void Scheduler::offer(const std::shared_ptr<BulkRequest>& request, unsigned coun
 
 bool Scheduler::start_worker() {
   try {
+    workers_.reserve(workers_.size() + 1);  // before its thread runs
     workers_.push_back(std::make_unique<Worker>(*this));
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     return false;
   }
   return true;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include <ferry/device/cache/cached_files.hpp>
@@ -83,7 +83,7 @@ void Ending::start_writer(std::unique_lock<std::mutex>& lock) {
       name_this_thread("ferry-flush");
       write_dirty_pages();
     });
-  } catch (const std::system_error&) {  // rather beyond the deadline than not at all
+  } catch (const std::exception&) {  // rather beyond the deadline than not at all
     lock.unlock();
     write_dirty_pages();
     lock.lock();

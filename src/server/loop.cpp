@@ -4,6 +4,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <string>
 #include <thread>
 
 #include "base/futex.hpp"
@@ -269,7 +271,14 @@ void Loop::deliver(Job& job) {
   if (job.result < 0) return;
   switch (job.kind) {
     case Kind::open:
-      job.result = files_.insert_reserved(std::move(job.opened), job.path);
+      try {
+        std::string path = job.path;
+        job.result = files_.insert_reserved(std::move(job.opened), std::move(path));
+      } catch (const std::bad_alloc&) {
+        files_.give_back();
+        job.opened.reset();
+        job.result = -ENOMEM;
+      }
       break;
     case Kind::file_status:
     case Kind::path_status: {

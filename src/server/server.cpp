@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <new>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -12,8 +13,6 @@
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "server/standstill.hpp"
 
 namespace ferry::server {
 namespace {
@@ -95,15 +94,19 @@ void Server::start_threads() {
       }
       thread_ids_[index].store(gettid(), std::memory_order_release);
       loops_[index]->run();
-      const ThreadUsage last = usage(index);
+      ThreadUsage last;
+      try {
+        last = usage(index);
+      } catch (const std::bad_alloc&) {  // numbers for people
+      }
       const std::lock_guard lock(usage_mutex_);
       thread_ids_[index].store(0, std::memory_order_release);
       last_usage_[index] = last;
     });
   }
-  watchdog_ = std::thread([this] {
+  watchdog_ = std::thread([this, seen = std::vector<Seen>(loops_.size())]() mutable {
     name_this_thread("ferry-watchdog");
-    watch();
+    watch(seen);
   });
 }
 
@@ -121,14 +124,8 @@ Server::~Server() {
 // with thousands of threads, seconds pass between its turns. The watchdog only holds its own lock
 // and never waits, so it runs as long as the process: callers have no other source for a hung
 // loop's death (R8).
-void Server::watch() {
+void Server::watch(std::vector<Seen>& seen) {
   using Clock = std::chrono::steady_clock;
-  struct Seen {
-    std::uint64_t iterations = 0;
-    std::chrono::nanoseconds still{0};
-    ThreadState thread = {};  // at the last look
-  };
-  std::vector<Seen> seen(loops_.size());
   const auto period = std::clamp<std::chrono::nanoseconds>(
       options_.liveness_timeout / 8, std::chrono::milliseconds(5), std::chrono::milliseconds(100));
   auto last = Clock::now();
@@ -242,12 +239,13 @@ void Server::close_without_queue(StopReport& report) {
 
 void Server::begin_closes(StopReport& report) {
   const auto handles = files_.open_handles();
+  if (handles.empty()) return;
   auto closes = std::make_unique<Closes>();
   storage::QueueOptions options;
   options.doorbell = storage::Doorbell{&closes->word};
   try {
-    if (!handles.empty()) closes->queue = storage_.make_queue(options);
-  } catch (const std::system_error&) {  // for example, out of descriptors
+    closes->queue = storage_.make_queue(options);
+  } catch (const std::exception&) {  // for example, out of descriptors
     return close_without_queue(report);
   }
   for (const std::int32_t handle : handles) {

@@ -19,6 +19,7 @@
 #include "base/cpus.hpp"
 #include "server/file_table.hpp"
 #include "server/loop.hpp"
+#include "server/standstill.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::server {
@@ -73,7 +74,13 @@ class Server {
   ThreadUsage usage(unsigned loop) const;
 
  private:
-  void watch();
+  // What the watchdog saw of a loop.
+  struct Seen {
+    std::uint64_t iterations = 0;
+    std::chrono::nanoseconds still{0};
+    ThreadState thread = {};  // at the last look
+  };
+  void watch(std::vector<Seen>& seen);
   bool wait_for_loops(std::chrono::steady_clock::time_point until);
   void start_threads();
   void end_threads();

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -127,7 +128,7 @@ void Heap::free(void* pointer) {
   const auto used =
       used_.find(static_cast<std::uint64_t>(static_cast<unsigned char*>(pointer) - base_));
   auto [offset, bytes] = *used;
-  used_.erase(used);
+  auto node = used_.extract(used);  // so that nothing is allocated here
   const auto after = free_.lower_bound(offset);
   if (after != free_.end() && after->first == offset + bytes) {
     bytes += after->second;
@@ -141,7 +142,9 @@ void Heap::free(void* pointer) {
       return;
     }
   }
-  free_[offset] = bytes;
+  node.key() = offset;
+  node.mapped() = bytes;
+  free_.insert(std::move(node));
 }
 
 std::uint64_t Heap::largest_free_bytes() const {

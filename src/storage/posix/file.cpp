@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -309,6 +310,41 @@ std::int64_t append(Operation& operation) {
   return written;
 }
 
+// The rest of an open, once the file has its descriptor.
+std::int64_t learn_of(PosixFile& file, Operation& operation, const FileFacts& facts) {
+  file.append = (operation.flags & O_APPEND) != 0;
+  file.synchronous = (operation.flags & O_DSYNC) != 0;  // O_SYNC contains it
+  file.read_only = (operation.flags & O_ACCMODE) == O_RDONLY;
+  // Every transfer has an offset, which pipes and sockets do not.
+  if (S_ISFIFO(facts.mode) || S_ISSOCK(facts.mode)) return -ESPIPE;
+  file.place = facts.device;
+  if ((operation.flags & O_NONBLOCK) == 0)
+    fcntl(file.fd, F_SETFL, opening_flags(operation) & ~O_NONBLOCK);
+  if (const long type = file_system_type(file.fd, facts.mount); type != 0) {
+    file.file_system = static_cast<std::uint64_t>(type);
+    file.in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
+    const bool keeps_files = stamps_changes(type) || file.in_memory;
+    file.generated =
+        S_ISREG(facts.mode) &&
+        (generates_files(type) || (!keeps_files && has_bytes_behind_its_size(file.fd, facts)));
+    file.special = file.generated || (!S_ISREG(facts.mode) && !S_ISBLK(facts.mode));
+    file.remote =
+        is_remote(type) || file.generated || !(S_ISREG(facts.mode) || S_ISDIR(facts.mode));
+    file.in_user_space = type == FUSE_SUPER_MAGIC;
+    file.stamps_changes = S_ISREG(facts.mode) && stamps_changes(type);
+    if (!file.remote && !generates_files(type)) file.mount = facts.mount;
+  }
+  if ((operation.flags & O_DIRECT) != 0) {
+    if (const std::int64_t error = open_direct(file, operation.flags, facts); error != 0)
+      return error;
+  }
+  if (operation.layout != nullptr) {
+    const int error = mounted_layout(operation.path, *operation.layout);
+    if (error != 0) return error;
+  }
+  return 0;
+}
+
 }  // namespace
 
 PosixFile::PosixFile() : identity(std::make_shared<Identity>()) {
@@ -328,40 +364,17 @@ int opening_flags(const Operation& operation) {
 }
 
 std::int64_t take_opened(Operation& operation, int fd, const FileFacts& facts) {
-  auto file = std::make_unique<PosixFile>();
-  file->fd = fd;
-  file->append = (operation.flags & O_APPEND) != 0;
-  file->synchronous = (operation.flags & O_DSYNC) != 0;  // O_SYNC contains it
-  file->read_only = (operation.flags & O_ACCMODE) == O_RDONLY;
-  // Every transfer has an offset, which pipes and sockets do not.
-  if (S_ISFIFO(facts.mode) || S_ISSOCK(facts.mode)) return -ESPIPE;
-  file->place = facts.device;
-  if ((operation.flags & O_NONBLOCK) == 0)
-    fcntl(fd, F_SETFL, opening_flags(operation) & ~O_NONBLOCK);
-  if (const long type = file_system_type(fd, facts.mount); type != 0) {
-    file->file_system = static_cast<std::uint64_t>(type);
-    file->in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
-    const bool keeps_files = stamps_changes(type) || file->in_memory;
-    file->generated =
-        S_ISREG(facts.mode) &&
-        (generates_files(type) || (!keeps_files && has_bytes_behind_its_size(fd, facts)));
-    file->special = file->generated || (!S_ISREG(facts.mode) && !S_ISBLK(facts.mode));
-    file->remote =
-        is_remote(type) || file->generated || !(S_ISREG(facts.mode) || S_ISDIR(facts.mode));
-    file->in_user_space = type == FUSE_SUPER_MAGIC;
-    file->stamps_changes = S_ISREG(facts.mode) && stamps_changes(type);
-    if (!file->remote && !generates_files(type)) file->mount = facts.mount;
+  std::unique_ptr<PosixFile> file;
+  try {
+    file = std::make_unique<PosixFile>();
+    file->fd = fd;
+    const std::int64_t error = learn_of(*file, operation, facts);
+    if (error == 0) operation.opened = std::move(file);
+    return error;
+  } catch (const std::bad_alloc&) {
+    if (file == nullptr) ::close(fd);
+    return -ENOMEM;
   }
-  if ((operation.flags & O_DIRECT) != 0) {
-    if (const std::int64_t error = open_direct(*file, operation.flags, facts); error != 0)
-      return error;
-  }
-  if (operation.layout != nullptr) {
-    const int error = mounted_layout(operation.path, *operation.layout);
-    if (error != 0) return error;
-  }
-  operation.opened = std::move(file);
-  return 0;
 }
 
 bool fits_direct(const PosixFile& file, const Operation& operation) {
@@ -513,7 +526,11 @@ std::int64_t result_of(Operation& operation) {
 }  // namespace
 
 void execute_blocking(Operation& operation) {
-  operation.result = result_of(operation);
+  try {
+    operation.result = result_of(operation);
+  } catch (const std::bad_alloc&) {
+    operation.result = -ENOMEM;
+  }
 }
 
 void execute_waiting(Operation& operation) {

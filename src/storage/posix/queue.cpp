@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <new>
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -244,7 +245,14 @@ bool PosixQueue::read_now(Operation& operation) {
 void PosixQueue::give_to_pool(Operation& operation) {
   count_pool_operation();
   give_away();
-  shared_.pool.execute(operation, inbox_, shared_.places.of(operation));
+  try {
+    shared_.pool.execute(operation, inbox_, shared_.places.of(operation));
+  } catch (const std::bad_alloc&) {  // before a worker has it
+    take_back(1);
+    operation.result = -ENOMEM;
+    if (operation.kind == Kind::close) execute_blocking(operation);
+    finish(operation);
+  }
 }
 
 void PosixQueue::cancel(Operation& operation) {

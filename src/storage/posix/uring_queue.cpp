@@ -95,6 +95,7 @@ class UringQueue final : public PosixQueue {
   };
 
   io_uring_sqe& next_entry();
+  void register_all();
   void register_arena();
   void withdraw_prepared();
   // A direct write is over: buffered ones may have their turn.
@@ -121,17 +122,26 @@ class UringQueue final : public PosixQueue {
 
 UringQueue::UringQueue(PosixShared& shared, const QueueOptions& options)
     : PosixQueue(shared, options) {
-  const bool moves = options.changes_threads;
-  if (const int error = set_up(ring_, options.depth, moves); error != 0) {
+  if (const int error = set_up(ring_, options.depth, options.changes_threads); error != 0) {
     throw std::system_error(-error, std::system_category(), "io_uring_setup");
   }
+  try {
+    register_all();
+  } catch (...) {
+    io_uring_queue_exit(&ring_);
+    throw;
+  }
+}
+
+void UringQueue::register_all() {
   // Saves this thread a descriptor look-up per call; refusal is harmless.
-  if (!moves) io_uring_register_ring_fd(&ring_);
+  if (!options_.changes_threads) io_uring_register_ring_fd(&ring_);
   if (const int error = io_uring_register_files_sparse(&ring_, registered_files); error == 0) {
     files_registered_ = true;
     files_.resize(registered_files);
+    used_.reserve(registered_files);
   } else {
-    shared.note(std::string("io_uring without registered files: ") + std::strerror(-error));
+    shared_.note(std::string("io_uring without registered files: ") + std::strerror(-error));
   }
   register_arena();
   if (io_uring_probe* probe = io_uring_get_probe_ring(&ring_); probe != nullptr) {

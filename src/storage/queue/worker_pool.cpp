@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <system_error>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "base/futex.hpp"
@@ -74,7 +75,7 @@ bool WorkerPool::grow(const Line& line) {
   try {
     threads_.emplace_back([this] { work(); });
     ++idle_;
-  } catch (const std::system_error&) {  // those that are there must do
+  } catch (const std::exception&) {  // those that are there must do
     return !threads_.empty();
   }
   return true;
@@ -147,6 +148,15 @@ unsigned WorkerPool::withdraw_all(const Inbox& inbox) {
   return static_cast<unsigned>(count);
 }
 
+Place WorkerPool::find(const Operation& operation, Place place) const {
+  if (find_ == nullptr) return place;
+  try {
+    return find_(operation, place);
+  } catch (const std::bad_alloc&) {
+    return place;
+  }
+}
+
 void WorkerPool::work() {
   name_this_thread("ferry-worker");
   run_this_thread_on(cpus_);
@@ -162,7 +172,7 @@ void WorkerPool::work() {
     ++line->second.busy;
     ++busy_;
     lock.unlock();
-    const Place lies_at = find_ != nullptr && !job.found ? find_(*job.operation, place) : place;
+    const Place lies_at = job.found ? place : find(*job.operation, place);
     if (lies_at == place) {
       execute_(*job.operation);
       job.inbox->put(*job.operation);
@@ -174,7 +184,13 @@ void WorkerPool::work() {
     // At the end of the line: those that others count on having a thread for keep it.
     job.found = true;
     job.number = ++last_number_;
-    put(lies_at, job);
+    try {
+      put(lies_at, job);
+    } catch (const std::bad_alloc&) {
+      job.operation->result = -ENOMEM;
+      if (job.operation->kind == Kind::close) execute_(*job.operation);
+      job.inbox->put(*job.operation);
+    }
   }
 }
 

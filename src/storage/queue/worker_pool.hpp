@@ -96,6 +96,7 @@ class WorkerPool {
   std::size_t executable() const;
   std::size_t lines_without_a_thread() const;
 
+  Place find(const Operation& operation, Place place) const;
   void work();
 
   const unsigned place_max_;
