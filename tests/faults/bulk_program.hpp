@@ -58,6 +58,7 @@ class BulkProgram {
   template <class Work>
   bool attempt(const char* what, const Work& work) const {
     try {
+      const PointsHere counts(true);
       work();
       return true;
     } catch (const Error& error) {

@@ -99,7 +99,10 @@ class DeviceProgram {
   template <class Call>
   std::int64_t make(const char* what, const Call& call) {
     const bool struck_before = fault_.point.struck();
-    const std::int64_t result = call();
+    const std::int64_t result = [&] {
+      const PointsHere counts(true);
+      return static_cast<std::int64_t>(call());
+    }();
     struck_now_ = !struck_before && fault_.point.struck();
     if (struck_now_) {
       struck_in_ = what;

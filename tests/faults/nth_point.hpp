@@ -39,6 +39,21 @@ class NthPoint {
   std::atomic<bool> struck_{false};
 };
 
+// Whether what this thread does counts, for points that tests pass as well: a test's thread counts
+// only what it does in Ferry.
+class PointsHere {
+ public:
+  explicit PointsHere(bool counts) : before_(count) { count = counts; }
+  ~PointsHere() { count = before_; }
+  PointsHere(const PointsHere&) = delete;
+  PointsHere& operator=(const PointsHere&) = delete;
+
+  static inline thread_local bool count = true;
+
+ private:
+  const bool before_;
+};
+
 // Ends the program as failed (SIGALRM) if something hangs: far beyond what any run takes.
 class Alarm {
  public:

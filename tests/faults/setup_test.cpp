@@ -14,8 +14,8 @@
 #include <ferry/runtime.hpp>
 
 #include "faults/bulk_program.hpp"
-#include "faults/device_program.hpp"
 #include "faults/resources.hpp"
+#include "faults/runtime_program.hpp"
 #include "faults/system_calls.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
@@ -25,53 +25,9 @@
 namespace ferry::test {
 namespace {
 
-struct RuntimeSetup {
-  const char* name;
-  device::Placement placement = device::Placement::host;
-  std::uint64_t cache_bytes = 0;
-  unsigned service_threads = 0;
-  unsigned reader_groups = 0;
-  StorageEngine engine = StorageEngine::automatic;
-};
-
-void PrintTo(const RuntimeSetup& setup, std::ostream* out) {
-  *out << setup.name;
-}
-
 // What an error of the system may become: the error of the call, or -EIO.
 bool is_expected(int error) {
   return error == struck_error() || error == EIO;
-}
-
-void run_runtime(const RuntimeSetup& setup, const std::string& path, const ByteSources& sources) {
-  RuntimeOptions options;
-  options.arena_bytes = 1 << 20;
-  options.device_threads = 2;
-  options.server_threads = 2;
-  options.service_threads = setup.service_threads;
-  options.cache_bytes = setup.cache_bytes;
-  options.page_bytes = 4096;
-  options.reader_groups = setup.reader_groups;
-  options.placement = setup.placement;
-  options.engine = setup.engine;
-  options.files_max = 16;
-  const FaultInForce fault{system_calls(), is_expected, true, true, [] { return false; }};
-  try {
-    Runtime runtime(options);
-    const Buffer buffer = runtime.allocate(8192);
-    runtime.run([&](DeviceThread& self) {
-      if (self.index > 0) return;
-      DeviceProgram(self.files, path, buffer.as<unsigned char>(), fault, sources,
-                    setup.cache_bytes > 0)
-          .run();
-    });
-    EXPECT_FALSE(runtime.info().storage_engine.empty());
-    const ShutdownReport report = runtime.shutdown(std::chrono::seconds(10));
-    EXPECT_TRUE(report.finished || system_calls().struck());
-  } catch (const Error& error) {
-    EXPECT_TRUE(system_calls().struck()) << "without a fault: " << error.what();
-    EXPECT_EQ(error.code().value(), struck_error()) << error.what();
-  }
 }
 
 // Runs it for every point.
@@ -102,22 +58,13 @@ class RuntimeSetups : public testing::TestWithParam<RuntimeSetup> {};
 TEST_P(RuntimeSetups, EachCallFailsOnce) {
   const ScratchDirectory scratch(build_folder());
   const ByteSources sources;
-  fail_each_call([&] { run_runtime(GetParam(), scratch / "file", sources); });
+  fail_each_call([&] {
+    run_runtime(GetParam(), scratch / "file", sources, system_calls(),
+                [](int error) { return error == struck_error(); });
+  });
 }
 
-std::string name_of_setup(const testing::TestParamInfo<RuntimeSetup>& test) {
-  return test.param.name;
-}
-
-constexpr std::uint64_t cache_bytes = 24 * 4096;
-INSTANTIATE_TEST_SUITE_P(
-    , RuntimeSetups,
-    testing::Values(RuntimeSetup{"Host"},
-                    RuntimeSetup{"Compute", device::Placement::compute, cache_bytes},
-                    RuntimeSetup{"Service", device::Placement::service, cache_bytes, 2},
-                    RuntimeSetup{"SharedThreads", device::Placement::compute, cache_bytes, 0, 1,
-                                 StorageEngine::threads}),
-    name_of_setup);
+INSTANTIATE_TEST_SUITE_P(, RuntimeSetups, testing::ValuesIn(runtime_setups()), name_of_setup);
 
 // ---- single calls
 
