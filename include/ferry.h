@@ -49,8 +49,7 @@ const char* ferry_version(void);
 // stays as it is until the next failure on this thread.
 const char* ferry_error_text(void);
 
-// ---- bulk transfers
-// ------------------------------------------------------------------------------
+// ---- bulk transfers -----------------------------------------------------------------------------
 
 // An open file, and a transfer in flight.
 typedef struct ferry_file ferry_file;
@@ -130,8 +129,7 @@ int ferry_stat(const char* path, ferry_path_status* status);
 int ferry_unlink(const char* path);
 int ferry_rename(const char* from, const char* to);
 
-// ---- storages and layouts
-// ------------------------------------------------------------------------
+// ---- storages and layouts -----------------------------------------------------------------------
 
 // How a file is striped over a storage's servers. Zero, -1 and "" let the storage choose, and stand
 // for what it does not report.
@@ -164,8 +162,7 @@ int ferry_layout_set(const char* path, const ferry_layout* layout);
 // NULL if `text_bytes` is 0. May ask a server.
 int64_t ferry_explain(const char* path, char* text, uint64_t text_bytes);
 
-// ---- the runtime
-// ---------------------------------------------------------------------------------
+// ---- the runtime --------------------------------------------------------------------------------
 
 // A `cpu` device, with its memory and its I/O server.
 typedef struct ferry_runtime ferry_runtime;
@@ -200,11 +197,10 @@ typedef struct ferry_runtime_options {
   uint32_t files_max;        // open at the same time, at most 65536; 1024
   uint32_t engine;           // FERRY_ENGINE_...; automatic
   uint32_t ignore_profile;   // 1: does not use the profile of `ferry tune`
-  uint64_t
-      liveness_timeout_ms;   // a server thread stuck for so long outside the storage is dead; 5000
-  const char* device_cpus;   // a list like "0-3,8"; all but the server's
-  const char* server_cpus;   // the last that the process may use
-  const char* storage_path;  // where most files are; selects settings of the profile; "."
+  uint64_t liveness_timeout_ms;  // after which a server thread that hangs counts as dead; 5000
+  const char* device_cpus;       // a list like "0-3,8"; all but the server's
+  const char* server_cpus;       // the last that the process may use
+  const char* storage_path;      // where most files are; selects settings of the profile; "."
 } ferry_runtime_options;
 
 #define FERRY_RUNTIME_OPTIONS_INIT \
@@ -257,8 +253,7 @@ int ferry_runtime_free(ferry_runtime* runtime, void* memory);
 int64_t ferry_runtime_threads(ferry_runtime* runtime);
 int ferry_runtime_get_statistics(ferry_runtime* runtime, ferry_runtime_statistics* statistics);
 
-// ---- calls of device programs
-// --------------------------------------------------------------------
+// ---- calls of device programs -------------------------------------------------------------------
 
 // These return bytes, 0, or a negative errno, as POSIX's functions of these names do, and set no
 // text. They belong to the thread that runs the program: another one gets -EPERM, NULL -EINVAL.
