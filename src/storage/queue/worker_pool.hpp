@@ -43,9 +43,8 @@ using Place = std::uint64_t;
 // Threads start as operations queue up, at most `places_full` times as many; beyond that, only one
 // for each place without any. They stay until destruction. They run on `cpus`, else on every CPU
 // that the pool's maker may use: bound to the CPU of the thread that started them, they would wait
-// for it to stop polling. Where the first thread
-// cannot be started, operations fail with -EAGAIN. Thread-safe. Destruction waits for operations in
-// flight.
+// for it to stop polling. Where not even one can be started, operations fail with -EAGAIN.
+// Thread-safe. Destruction waits for operations in flight.
 class WorkerPool {
  public:
   using Execute = std::function<void(Operation&)>;
