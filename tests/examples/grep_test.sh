@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # GREP-PROGRAM: compares its counts with those of grep -F -c.
 set -euo pipefail
+# shellcheck source=tests/examples/refusals.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/refusals.sh"
 grep_program=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -41,15 +43,5 @@ for file in text empty newline edge edge2; do
   done
 done
 
-# Bad input: one line, exit status 2.
-for arguments in "needle $scratch/missing" "needle $scratch" "only-one" "--threads 0 a $scratch/text"; do
-  status=0
-  # shellcheck disable=SC2086  # several words on purpose
-  output=$("$grep_program" $arguments 2>&1) || status=$?
-  if [[ $status != 2 || $(wc -l <<<"$output") != 1 ]]; then
-    printf 'FAILED: "%s" ended with %s: %s\n' "$arguments" "$status" "$output"
-    exit 1
-  fi
-  checks=$((checks + 1))
-done
+expect_refusals "$grep_program" "needle $scratch/missing" "needle $scratch" "only-one" "--threads 0 a $scratch/text"
 printf '%d checks passed\n' "$checks"

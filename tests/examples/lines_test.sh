@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # LINES-PROGRAM: compares its counts with those of wc -l.
 set -euo pipefail
+# shellcheck source=tests/examples/refusals.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/refusals.sh"
 lines_program=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -23,15 +25,5 @@ for file in text empty none edge; do
   done
 done
 
-# Bad input: one line, exit status 2.
-for arguments in "$scratch/missing" "--placement 4 $scratch/text" "a b" "$scratch"; do
-  status=0
-  # shellcheck disable=SC2086  # several words on purpose
-  output=$("$lines_program" $arguments 2>&1) || status=$?
-  if [[ $status != 2 || $(wc -l <<<"$output") != 1 ]]; then
-    printf 'FAILED: "%s" ended with %s: %s\n' "$arguments" "$status" "$output"
-    exit 1
-  fi
-  checks=$((checks + 1))
-done
+expect_refusals "$lines_program" "$scratch/missing" "--placement 4 $scratch/text" "a b" "$scratch"
 printf '%d checks passed\n' "$checks"

@@ -2,6 +2,8 @@
 # SEARCH-PROGRAM: compares its counts with those of grep -o, for strings that cannot overlap themselves,
 # and with known ones for others.
 set -euo pipefail
+# shellcheck source=tests/examples/refusals.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/refusals.sh"
 search_program=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -50,15 +52,8 @@ done
 head -c 600000 /dev/zero | tr '\0' a >"$scratch/same"
 check aaa "$scratch/same" 599998
 
-# Bad input: one line, exit status 2.
-for arguments in "needle $scratch/missing" "needle $scratch" only-one "--groups 0 a $scratch/text" \
-  "--groups x a $scratch/text" --groups; do
-  status=0
-  # shellcheck disable=SC2086  # several words on purpose
-  output=$("$search_program" $arguments 2>&1) || status=$?
-  [[ $status == 2 && $(wc -l <<<"$output") == 1 ]] || fail "\"$arguments\" ended with $status: $output"
-  checks=$((checks + 1))
-done
+expect_refusals "$search_program" "needle $scratch/missing" "needle $scratch" only-one "--groups 0 a $scratch/text" \
+  "--groups x a $scratch/text" --groups
 status=0
 output=$("$search_program" '' "$scratch/text" 2>&1) || status=$?
 [[ $status == 2 && $output == *"STRING has"* ]] || fail "no string: $status, $output"
