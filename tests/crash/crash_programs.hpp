@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +15,7 @@
 
 #include "crash/crash_promises.hpp"
 #include "crash/recording_storage.hpp"
-#include "runtime/services.hpp"
-#include "support/server_rig.hpp"
+#include "support/one_caller_rig.hpp"
 
 namespace ferry::test {
 
@@ -110,32 +108,9 @@ inline std::vector<CrashSetup> crash_setups() {
           {"AutomaticWarm", Placement::automatic, 16, false, true}};
 }
 
-// A device and its server over a recording storage.
-class CrashRig {
- public:
-  CrashRig(device::Placement placement, std::uint32_t cache_pages) {
-    auto made = std::make_unique<RecordingStorage>();
-    storage = made.get();
-    server::ServerOptions options;
-    options.execute = [this](std::uint32_t loop, const device::Request& request,
-                             server::Pump& pump) {
-      return services_->execute(loop, request, pump);
-    };
-    constexpr std::uint32_t groups = 2;  // the caller's and the server's
-    rig_ = std::make_unique<ServerRig>(small_geometry(1, groups), std::move(made), options);
-    if (cache_pages > 0) rig_->add_cache({4096, cache_pages, 16, groups, 4});
-    services_ = std::make_unique<LoopServices>(rig_->arena.context(), 1);
-    calls.emplace(rig_->calls(0, placement));
-  }
-  CrashRig(const CrashRig&) = delete;
-  CrashRig& operator=(const CrashRig&) = delete;
-
-  RecordingStorage* storage = nullptr;
-  std::optional<Calls> calls;
-
- private:
-  std::unique_ptr<LoopServices> services_;
-  std::unique_ptr<ServerRig> rig_;
+struct CrashRig : OneCallerRig<RecordingStorage> {
+  CrashRig(device::Placement placement, std::uint32_t cache_pages)
+      : OneCallerRig(std::make_unique<RecordingStorage>(), placement, cache_pages) {}
 };
 
 // One run of a program: its calls, and what they left in the log.

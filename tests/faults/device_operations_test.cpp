@@ -4,7 +4,6 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -12,10 +11,9 @@
 #include "faults/device_program.hpp"
 #include "faults/nth_storage.hpp"
 #include "faults/resources.hpp"
-#include "runtime/services.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
-#include "support/server_rig.hpp"
+#include "support/one_caller_rig.hpp"
 
 namespace ferry::test {
 namespace {
@@ -31,36 +29,13 @@ void PrintTo(const FaultSetup& setup, std::ostream* out) {
   *out << setup.name;
 }
 
-// A device, its server and their storage.
-class FaultRig {
- public:
-  explicit FaultRig(const FaultSetup& setup) {
-    auto made = std::make_unique<NthStorage>(setup.engine);
-    storage = made.get();
-    server::ServerOptions options;
-    options.execute = [this](std::uint32_t loop, const device::Request& request,
-                             server::Pump& pump) {
-      return services_->execute(loop, request, pump);
-    };
-    constexpr std::uint32_t groups = 2;  // the caller's and the server's
-    rig_ = std::make_unique<ServerRig>(small_geometry(1, groups), std::move(made), options);
-    memory = rig_->heap();
-    if (setup.cache_pages > 0) memory = rig_->add_cache({4096, setup.cache_pages, 16, groups, 4});
+struct FaultRig : OneCallerRig<NthStorage> {
+  explicit FaultRig(const FaultSetup& setup)
+      : OneCallerRig(std::make_unique<NthStorage>(setup.engine), setup.placement,
+                     setup.cache_pages) {
     const auto past_page = reinterpret_cast<std::uintptr_t>(memory) % 4096;
     if (past_page != 0) memory += 4096 - past_page;
-    services_ = std::make_unique<LoopServices>(rig_->arena.context(), 1);
-    calls.emplace(rig_->calls(0, setup.placement));
   }
-  FaultRig(const FaultRig&) = delete;
-  FaultRig& operator=(const FaultRig&) = delete;
-
-  NthStorage* storage = nullptr;
-  std::optional<Calls> calls;
-  unsigned char* memory = nullptr;  // of the device, for the program
-
- private:
-  std::unique_ptr<LoopServices> services_;
-  std::unique_ptr<ServerRig> rig_;
 };
 
 class DeviceOperations : public testing::TestWithParam<FaultSetup> {
