@@ -68,8 +68,9 @@ struct PageHint {
 static_assert(files_max <= 1U << PageHint::entry_bits);
 static_assert(hint_pages_max < 1U << PageHint::pages_bits);
 
-// Fills pages of its own, so that clients may store into it and not into the files' data.
-struct alignas(4096) SharedTable {
+// Fills pages of its own, also where the kernel's have 64 KiB, so that clients may store into it
+// and not into the files' data.
+struct alignas(64 * 1024) SharedTable {
   static constexpr std::uint32_t word_bits = 64;
 
   // A futex word on the robust list of a thread of ferryd: its number, or FUTEX_OWNER_DIED.
@@ -84,7 +85,7 @@ struct alignas(4096) SharedTable {
   FileEntry files[files_max];
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(SharedTable) == 25 * 4096);
+static_assert(sizeof(SharedTable) == 2 * 64 * 1024);
 
 // A file as its readers know it.
 struct ServedFile {

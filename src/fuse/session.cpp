@@ -15,11 +15,10 @@ namespace ferry::fuse {
 namespace {
 
 constexpr std::uint32_t transfer_bytes_max = 1 << 20;
-constexpr std::uint32_t kernel_page_bytes = 4096;
 constexpr std::uint16_t in_background_max = 64;  // the kernel's reads ahead, and its writes
 // The kernel refuses to fill less.
 constexpr std::size_t request_bytes_max =
-    transfer_bytes_max + sizeof(fuse_in_header) + sizeof(fuse_write_in) + kernel_page_bytes;
+    transfer_bytes_max + sizeof(fuse_in_header) + sizeof(fuse_write_in) + 4096;
 
 void begin(const KernelRequest& request, KernelAnswer& answer) {
   const auto offered = request.arguments<fuse_init_in>();
@@ -40,7 +39,7 @@ void begin(const KernelRequest& request, KernelAnswer& answer) {
   to.max_background = in_background_max;
   to.congestion_threshold = in_background_max * 3 / 4;
   to.max_write = transfer_bytes_max;
-  to.max_pages = transfer_bytes_max / kernel_page_bytes;
+  to.max_pages = static_cast<std::uint16_t>(transfer_bytes_max / sysconf(_SC_PAGESIZE));
   to.time_gran = 1;
   answer.add(to);
 }

@@ -43,7 +43,7 @@ void size_arena(const RuntimeOptions& options, device::Geometry& geometry) {
   if (geometry.arena_bytes < before) throw Error(ENOMEM, "arena_bytes: too large");
   if (options.cache_bytes > 0) {
     const device::cache::CacheLayout layout = cache_layout(options, geometry);
-    const std::uint64_t cache = layout.bytes + cache_alignment_bytes +
+    const std::uint64_t cache = layout.bytes + device::cache::alignment_bytes(layout.geometry) +
                                 bypass_entries(layout.geometry.frames) * sizeof(std::uint32_t) +
                                 device::cache_line_bytes;
     if (geometry.arena_bytes + cache < cache) throw Error(ENOMEM, "cache_bytes: too large");

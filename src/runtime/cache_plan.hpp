@@ -7,8 +7,6 @@
 
 namespace ferry {
 
-inline constexpr std::uint64_t cache_alignment_bytes = 4096;
-
 // For the cache that the options ask for, with this many groups and open files. Throws ferry::Error
 // (EINVAL) for invalid sizes.
 device::cache::CacheLayout cache_layout(const RuntimeOptions& options,

@@ -123,7 +123,8 @@ class GpuRuntime::Implementation {
       if (memory == nullptr) throw Error(ENOMEM, "no room for the page cache");
       return memory;
     };
-    cache.base = static_cast<unsigned char*>(take(cache.layout.bytes, cache_alignment_bytes));
+    cache.base = static_cast<unsigned char*>(
+        take(cache.layout.bytes, device::cache::alignment_bytes(cache.layout.geometry)));
     // Everything before the pages themselves, which are not read before they are filled.
     std::vector<unsigned char> image(cache.layout.pages);
     device::cache::View host = cache;

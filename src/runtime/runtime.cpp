@@ -131,8 +131,9 @@ class Runtime::Implementation {
         options.reader_groups == 0 && context_.hooks.barrier_everywhere != nullptr;
     context_.cache.tunings = tuning_.tunings;
     // A new mapping: the arena is zeroed.
+    const device::cache::CacheLayout& layout = context_.cache.layout;
     context_.cache.base = static_cast<unsigned char*>(
-        heap_->allocate(context_.cache.layout.bytes, cache_alignment_bytes));
+        heap_->allocate(layout.bytes, device::cache::alignment_bytes(layout.geometry)));
     if (context_.cache.base == nullptr) throw Error(ENOMEM, "no room for the page cache");
     device::cache::prepare(context_.cache);
     context_.cache.streaming = try_copies();
@@ -149,7 +150,7 @@ class Runtime::Implementation {
     const device::cache::View& cache = context_.cache;
     const std::uint64_t bytes = cache.layout.bytes - cache.layout.pages;
     if (arena_.file() >= 0 || bytes < trial_pages_bytes) return {};
-    void* buffer = heap_->allocate(trial_buffer_bytes, cache_alignment_bytes);
+    void* buffer = heap_->allocate(trial_buffer_bytes, device::cache::page_bytes_min);
     if (buffer == nullptr) return {};
     device::StreamingCopies tried;
     std::thread([&] {

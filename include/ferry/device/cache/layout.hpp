@@ -344,6 +344,14 @@ struct CacheLayout {
   std::uint64_t bytes = 0;
 };
 
+// Of the cache's memory and of its pages in it: as large as a page of the kernel, on processors
+// with large ones too, if the cache's pages are. A process may then have other rights on them than
+// on the records before them.
+inline std::uint64_t alignment_bytes(const CacheGeometry& geometry) {
+  constexpr std::uint32_t kernel_page_bytes_max = 64 * 1024;
+  return geometry.page_bytes < kernel_page_bytes_max ? geometry.page_bytes : kernel_page_bytes_max;
+}
+
 // `page_bytes` is a power of two within the limits above, `inodes` any.
 inline CacheLayout lay_out(CacheGeometry geometry) {
   CacheLayout layout;
@@ -373,7 +381,7 @@ inline CacheLayout lay_out(CacheGeometry geometry) {
   layout.buckets = (chains_end + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
   layout.frames = layout.buckets + std::uint64_t{buckets} * sizeof(Bucket);
   const std::uint64_t end = layout.frames + geometry.frames * sizeof(Frame);
-  constexpr std::uint64_t align = 4096;
+  const std::uint64_t align = alignment_bytes(geometry);
   layout.pages = (end + align - 1) / align * align;
   layout.bytes = layout.pages + std::uint64_t{geometry.frames} * geometry.page_bytes;
   return layout;
