@@ -11,6 +11,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace ferry {
@@ -58,7 +60,7 @@ void swap_plainly(std::byte* to, const std::byte* from, std::size_t bytes,
   }
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 constexpr std::size_t lane_bytes = 16;  // a shuffle moves bytes within one
 
 // Which byte of a lane each byte comes from.
@@ -69,7 +71,9 @@ struct Shuffle {
   }
   alignas(lane_bytes) std::array<std::uint8_t, lane_bytes> from{};
 };
+#endif
 
+#if defined(__x86_64__)
 __attribute__((target("ssse3"))) void swap_by_ssse3(std::byte* to, const std::byte* from,
                                                     std::size_t bytes, std::size_t element_bytes) {
   const Shuffle shuffle(element_bytes);
@@ -103,6 +107,21 @@ __attribute__((target("avx2"))) void swap_by_avx2(std::byte* to, const std::byte
   }
   swap_by_ssse3(to + at, from + at, bytes - at, element_bytes);
 }
+#elif defined(__aarch64__)
+void swap_by_neon(std::byte* to, const std::byte* from, std::size_t bytes,
+                  std::size_t element_bytes) {
+  const uint8x16_t places = vld1q_u8(Shuffle(element_bytes).from.data());
+  const auto* source = reinterpret_cast<const std::uint8_t*>(from);
+  auto* target = reinterpret_cast<std::uint8_t*>(to);
+  std::size_t at = 0;
+  for (; at + 4 * lane_bytes <= bytes; at += 4 * lane_bytes) {
+    const uint8x16x4_t values = vld1q_u8_x4(source + at);
+    vst1q_u8_x4(target + at,
+                {{vqtbl1q_u8(values.val[0], places), vqtbl1q_u8(values.val[1], places),
+                  vqtbl1q_u8(values.val[2], places), vqtbl1q_u8(values.val[3], places)}});
+  }
+  swap_plainly(to + at, from + at, bytes - at, element_bytes);
+}
 #endif
 
 // The number of methods in `all`, from plain to fastest, that this processor supports.
@@ -110,6 +129,8 @@ std::size_t usable() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("ssse3") == 0) return 1;
   return __builtin_cpu_supports("avx2") != 0 ? 3 : 2;
+#elif defined(__aarch64__)
+  return 2;  // every such processor has NEON
 #else
   return 1;
 #endif
@@ -120,6 +141,8 @@ constexpr NamedByteSwap all[] = {
 #if defined(__x86_64__)
     {"ssse3", swap_by_ssse3},
     {"avx2", swap_by_avx2},
+#elif defined(__aarch64__)
+    {"neon", swap_by_neon},
 #endif
 };
 
