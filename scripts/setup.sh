@@ -73,9 +73,9 @@ setup_unlock() {
 
 # ---- what is needed --------------------------------------------------------------------------
 
-# SET: its package lists. `test` extends `run`; `rigs` and `docs` are separate.
+# SET: its package lists. `test` extends `run`; the others are separate.
 setup_lists() {
-  if [[ $1 == rigs || $1 == docs ]]; then
+  if [[ $1 != run && $1 != test ]]; then
     printf '%s\n' "$setup_root/scripts/packages-$1.txt"
     return
   fi
