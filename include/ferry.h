@@ -26,8 +26,9 @@
 // _INIT macros do. A library that is newer than the program fills in what the program does not
 // know; one that is older refuses what it does not know (-E2BIG), unless it is zero.
 //
-// Units end the names: _bytes, _ms, _ns. Not in C yet: collective I/O of MPI ranks, GPUs as
-// devices, groups of lanes and views of cached pages. For these use the headers of C++.
+// Units end the names: _bytes, _ms, _ns. Collective I/O of MPI ranks is in ferry_mpi.h. Not in C
+// yet: GPUs as devices, groups of lanes and views of cached pages. For these use the headers of
+// C++.
 #ifndef FERRY_H
 #define FERRY_H
 

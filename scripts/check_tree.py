@@ -60,6 +60,7 @@ ARROWS: dict[str, set[str]] = {
 # use what the room uses. The other public headers are above all rooms.
 HEADERS = {
     "include/ferry.h": "src/bindings",
+    "include/ferry_mpi.h": "src/bindings",
     "include/ferry/buffered_file.hpp": "src/interpose",
     "include/ferry/bulk.hpp": "src/bulk",
     "include/ferry/byte_order.hpp": "src/base",

@@ -9,11 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
+// Of the library that a program tests.
+#ifndef CHECK_ERROR_TEXT
+#define CHECK_ERROR_TEXT ferry_error_text
+#endif
+
 #define CHECK(condition)                                                                      \
   do {                                                                                        \
     if (!(condition)) {                                                                       \
       fprintf(stderr, "%s:%d: not so: %s (last error: %s)\n", __FILE__, __LINE__, #condition, \
-              ferry_error_text());                                                            \
+              CHECK_ERROR_TEXT());                                                            \
       exit(1);                                                                                \
     }                                                                                         \
   } while (0)
@@ -24,16 +29,16 @@
     const int64_t check_want = (want);                                                          \
     if (check_got != check_want) {                                                              \
       fprintf(stderr, "%s:%d: %s is %" PRId64 ", not %" PRId64 " (last error: %s)\n", __FILE__, \
-              __LINE__, #got, check_got, check_want, ferry_error_text());                       \
+              __LINE__, #got, check_got, check_want, CHECK_ERROR_TEXT());                       \
       exit(1);                                                                                  \
     }                                                                                           \
   } while (0)
 
 #define CHECK_TEXT(part)                                                         \
   do {                                                                           \
-    if (strstr(ferry_error_text(), part) == NULL) {                              \
+    if (strstr(CHECK_ERROR_TEXT(), part) == NULL) {                              \
       fprintf(stderr, "%s:%d: \"%s\" is not in: %s\n", __FILE__, __LINE__, part, \
-              ferry_error_text());                                               \
+              CHECK_ERROR_TEXT());                                               \
       exit(1);                                                                   \
     }                                                                            \
   } while (0)
