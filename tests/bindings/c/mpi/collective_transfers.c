@@ -97,7 +97,7 @@ static void subarray(void) {
   CHECK(memcmp(values, back, sizeof back) == 0);
   CHECK_EQUAL(ferry_mpi_map_free(view), 0);
   CHECK_ALL(ferry_mpi_close(file), 0);
-  const uint64_t count = (uint64_t)(rows * columns * ranks);
+  const uint64_t count = (uint64_t)rows * columns * (uint64_t)ranks;
   unsigned char* want = malloc(4 * count);
   CHECK(want != NULL);
   for (uint64_t i = 0; i < count; ++i)
