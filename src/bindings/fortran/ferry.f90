@@ -23,8 +23,9 @@
 ! Threads. Any thread may call any procedure at any time, also with a file that others use. A future
 ! belongs to one thread at a time.
 module ferry
-  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_pointer, c_int, c_int32_t, &
-    c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t, c_sizeof
+  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_int, c_int32_t, c_int64_t, c_loc, &
+    c_null_char, c_null_ptr, c_ptr, c_sizeof
+  use ferry_arguments
   use ferry_errno
   implicit none
   private
@@ -88,8 +89,6 @@ module ferry
   end type c_path_status
 
   interface
-    include 'arguments.inc'
-
     type(c_ptr) function c_version() bind(c, name='ferry_version')
       import :: c_ptr
     end function c_version
@@ -432,7 +431,7 @@ contains
         call note_text_at(c_error_text())
       else if (failed == 0 .and. result < futures(i)%wanted_bytes .and. .not. present(bytes)) then
         failed = -ferry_enodata
-        call note_text(c_text(short_text(result, futures(i)%wanted_bytes)))
+        call note_text(short_text(result, futures(i)%wanted_bytes))
       end if
       call end_of(futures(i))
     end do
@@ -613,7 +612,7 @@ contains
     if (present(bytes)) then
       bytes = max(result, 0_c_int64_t)
     else if (result >= 0 .and. result < wanted) then
-      call note_text(c_text(short_text(result, wanted)))
+      call note_text(short_text(result, wanted))
       call settle_here(name, int(-ferry_enodata, c_int), errno)
       return
     end if
@@ -626,14 +625,6 @@ contains
     if (c_associated(future%handle)) ignored = c_future_free(future%handle)
     future = ferry_future()
   end subroutine end_of
-
-  function short_text(got, wanted) result(text)
-    integer(c_int64_t), intent(in) :: got, wanted
-    character(:), allocatable :: text
-    character(80) :: line
-    write (line, '(a,i0,a,i0,a)') 'the file ends after ', got, ' of ', wanted, ' bytes'
-    text = trim(line)
-  end function short_text
 
   function packed(layout) result(c)
     type(ferry_layout), intent(in) :: layout
@@ -653,34 +644,4 @@ contains
       c%pool(i) = layout%pool(i:i)
     end do
   end function packed
-
-  function c_text(text) result(c)
-    character(*), intent(in) :: text
-    character(:), allocatable :: c
-    c = trim(text) // c_null_char
-  end function c_text
-
-  ! The word, or what stands for one that is absent.
-  function c_word(word, absent) result(c)
-    character(*), intent(in), optional :: word
-    character(*), intent(in) :: absent
-    character(:), allocatable :: c
-    if (present(word)) then
-      c = c_text(word)
-    else
-      c = c_text(absent)
-    end if
-  end function c_word
-
-  subroutine copy_text(address, text)
-    type(c_ptr), intent(in) :: address
-    character(:), allocatable, intent(out) :: text
-    character(c_char), pointer :: characters(:)
-    integer :: i
-    call c_f_pointer(address, characters, [c_length(address)])
-    allocate (character(size(characters)) :: text)
-    do i = 1, len(text)
-      text(i:i) = characters(i)
-    end do
-  end subroutine copy_text
 end module ferry
