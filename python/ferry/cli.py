@@ -17,7 +17,7 @@ import click
 from click import shell_completion
 from click.shell_completion import CompletionItem
 
-from ferry import __version__, flags, laboratory, rig, streams
+from ferry import __version__, flags, laboratory, programs, rig, streams
 from ferry.errors import FerryError, Terminated
 
 # Laid out for 80 columns on any terminal: ./ferry prints stored copies of the help.
@@ -36,8 +36,20 @@ class _Commands(click.Group):
         return super().get_command(ctx, cmd_name) or laboratory.command(cmd_name)
 
 
+def _show_version(context: click.Context) -> None:
+    click.echo(f"ferry {__version__}\n{programs.build_facts()}", nl=False)
+    context.exit()
+
+
 @click.group(cls=_Commands, context_settings=_CONTEXT, invoke_without_command=True)
-@click.version_option(__version__, message="ferry %(version)s", help="Show the version and exit.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, wanted: _show_version(context) if wanted else None,
+    help="Show the version and what is built in, and exit.",
+)
 @click.pass_context
 def ferry(context: click.Context) -> None:
     """File I/O for many-core devices: measure it on this machine and choose settings.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -30,6 +31,20 @@ def find_program(name: str = PROGRAM) -> Path:
         return Path(found)
     where = f"in {build_dir} (FERRY_BUILD_DIR)" if build_dir else "beside the package or in PATH"
     raise FerryError(f"{name} is not {where}; ./ferry from the checkout builds it")
+
+
+def build_facts() -> str:
+    """Returns the lines on the commit, the compiler and what is built in; "" where nothing is built.
+
+    Searches where ``find_program`` does, but not in PATH.
+    """
+    build_dir = os.environ.get("FERRY_BUILD_DIR")
+    package = Path(__file__).resolve().parent
+    places = [Path(build_dir)] if build_dir else [package, package.parents[1] / "build" / "release"]
+    for place in places:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return (place / "ferry-build.txt").read_text()
+    return ""
 
 
 def find_library(name: str) -> Path:

@@ -51,10 +51,12 @@ def test_its_own_commands_work(alone: Command) -> None:
 
 
 def test_the_version(command: Command) -> None:
-    said = f"ferry {ferry.__version__}\n"
-    assert command.succeeds("--version") == said
+    facts = ROOT / "build" / "release" / "ferry-build.txt"
+    said = f"ferry {ferry.__version__}\n" + (facts.read_text() if facts.exists() else "")
     script = run_program(ROOT / "ferry", "--version")
     assert (script.returncode, script.stdout) == (0, said)
+    said = command.succeeds("--version")
+    assert re.fullmatch(r"ferry [\d.]+\ncommit (\w+)\ncompiler .+\nbuilt in: devices cpu, cuda; .*\n", said)
 
 
 @pytest.mark.parametrize(

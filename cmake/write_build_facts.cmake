@@ -1,0 +1,11 @@
+# -Dgit= -Dsource= -Doutput= -Dcompiler= -Dbuilt_in=: writes ferry-build.txt.
+set(commit "")
+if(git)
+  execute_process(COMMAND ${git} rev-parse --short=12 HEAD WORKING_DIRECTORY ${source}
+                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+if(NOT commit)
+  set(commit "unknown")  # not built from a checkout
+endif()
+string(REPLACE " | " "; " built_in "${built_in}")
+file(WRITE ${output} "commit ${commit}\ncompiler ${compiler}\nbuilt in: ${built_in}\n")
