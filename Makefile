@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := release
-.PHONY: release debug asan tsan test quick format tidy bench docs install clean help
+.PHONY: release debug asan tsan test quick format tidy bench docs install uninstall clean help
 
 release:
 	@scripts/build.sh release
@@ -32,7 +32,10 @@ docs:
 	@scripts/docs.sh
 
 install: release
-	@cmake --install build/release --prefix '$(PREFIX)'
+	@scripts/install.sh build/release '$(PREFIX)'
+
+uninstall:
+	@scripts/uninstall.sh '$(PREFIX)'
 
 clean:
 	rm -rf build
@@ -48,4 +51,5 @@ help:
 	  'make bench            runs the benchmarks' \
 	  'make docs             builds the documentation in build/docs' \
 	  'make install PREFIX=  installs into PREFIX (default /usr/local)' \
+	  'make uninstall PREFIX=  removes what make install put there' \
 	  'make clean            removes build/; .ferry/ with the Python environment stays'

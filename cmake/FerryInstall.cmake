@@ -86,3 +86,18 @@ if(TARGET ferryd)
     configure_file(\"${PROJECT_SOURCE_DIR}/src/programs/ferryd.service.in\" \"${unit}\" @ONLY)")
   install(FILES ${unit} DESTINATION lib/systemd/user)
 endif()
+
+# The ferry command, with the Python packages that it needs where the checkout has them.
+if(TARGET ferryd)
+  install(PROGRAMS src/programs/ferry-command DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME ferry)
+  install(DIRECTORY python/ferry DESTINATION lib/ferry/python FILES_MATCHING PATTERN "*.py"
+          PATTERN __pycache__ EXCLUDE)
+  install(CODE "
+    file(GLOB needed
+         \"${PROJECT_SOURCE_DIR}/.ferry/venv/lib/python3*/site-packages/click\"
+         \"${PROJECT_SOURCE_DIR}/.ferry/venv/lib/python3*/site-packages/click-*\"
+         \"${PROJECT_SOURCE_DIR}/.ferry/venv/lib/python3*/site-packages/rich\"
+         \"${PROJECT_SOURCE_DIR}/.ferry/venv/lib/python3*/site-packages/rich-*\")
+    file(INSTALL \${needed} DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/ferry/python\"
+         PATTERN __pycache__ EXCLUDE)")
+endif()

@@ -12,17 +12,32 @@ from ferry.errors import FerryError
 PROGRAM = "ferry-bench"
 
 
+def _places() -> list[Path]:
+    """The folders that have programs: ``$FERRY_BUILD_DIR`` if set; else those around the package."""
+    build_dir = os.environ.get("FERRY_BUILD_DIR")
+    if build_dir:
+        return [Path(build_dir)]
+    package = Path(__file__).resolve().parent
+    places = [package, package.parents[1] / "build" / "release"]
+    if prefix := _prefix():
+        places.append(prefix / "bin")
+    return places
+
+
+def _prefix() -> Path | None:
+    """Where ``make install`` put the package, as lib/ferry/python/ferry."""
+    package = Path(__file__).resolve().parent
+    return package.parents[3] if package.parts[-4:] == ("lib", "ferry", "python", "ferry") else None
+
+
 def find_program(name: str = PROGRAM) -> Path:
     """Returns the path of ``ferry-bench``, or of another program built with it.
 
-    Searches ``$FERRY_BUILD_DIR`` if set; else the package's folder, the checkout around it, and
-    PATH. Raises FerryError.
+    Searches ``$FERRY_BUILD_DIR`` if set; else the package's folder, the checkout or the installation
+    around it, and PATH. Raises FerryError.
     """
     build_dir = os.environ.get("FERRY_BUILD_DIR")
-    package = Path(__file__).resolve().parent
-    beside = [package, package.parents[1] / "build" / "release"]
-    places = [Path(build_dir)] if build_dir else beside
-    for place in places:
+    for place in _places():
         program = place / name
         if program.is_file() and os.access(program, os.X_OK):
             return program
@@ -38,10 +53,8 @@ def build_facts() -> str:
 
     Searches where ``find_program`` does, but not in PATH.
     """
-    build_dir = os.environ.get("FERRY_BUILD_DIR")
-    package = Path(__file__).resolve().parent
-    places = [Path(build_dir)] if build_dir else [package, package.parents[1] / "build" / "release"]
-    for place in places:
+    prefix = _prefix()
+    for place in [*_places(), *([prefix / "share" / "ferry"] if prefix else [])]:
         with contextlib.suppress(OSError, UnicodeDecodeError):
             return (place / "ferry-build.txt").read_text()
     return ""
@@ -54,11 +67,10 @@ def find_library(name: str) -> Path:
     there ``cmake --install`` puts it. Raises FerryError.
     """
     build_dir = os.environ.get("FERRY_BUILD_DIR")
-    package = Path(__file__).resolve().parent
-    places = [Path(build_dir)] if build_dir else [package, package.parents[1] / "build" / "release"]
+    places = _places()
     installed = None if build_dir else shutil.which("ferryd")
-    if installed:
-        prefix = Path(installed).resolve().parents[1]
+    prefix = _prefix() or (Path(installed).resolve().parents[1] if installed else None)
+    if prefix and not build_dir:
         places += [prefix / "lib", prefix / "lib64", *sorted(prefix.glob("lib/*-linux-gnu*"))]
     for place in places:
         if (place / name).is_file():

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# BUILD-FOLDER PREFIX: installs a build, and lists in share/ferry/installed-files what uninstall.sh
+# removes, also of earlier installations.
+set -euo pipefail
+
+prefix=$(realpath -m -- "$2")
+list=$prefix/share/ferry/installed-files
+cmake --install "$1" --prefix "$prefix"
+earlier=$(cat -- "$list" 2>/dev/null || true)
+mkdir -p "${list%/*}"
+printf '%s\n' "$earlier" "$(<"$1/install_manifest.txt")" | sed '/^$/d' | sort -u >"$list"

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# PREFIX: removes what `make install` put there, by the list that it left, and folders that are empty
+# then.
+set -euo pipefail
+
+prefix=$(realpath -m -- "$1")
+list=$prefix/share/ferry/installed-files
+if [[ ! -f $list ]]; then
+  printf 'uninstall: no %s, so nothing is known to be installed in %s\n' "$list" "$prefix" >&2
+  exit 1
+fi
+folders=()
+while IFS= read -r file || [[ -n $file ]]; do
+  case $file in
+    */../* | */..) refused=yes ;;
+    "$prefix"/*) refused=no ;;
+    *) refused=yes ;;
+  esac
+  if [[ $refused == yes ]]; then
+    printf 'uninstall: %s names %s, which is not in %s; nothing more is removed\n' "$list" "$file" "$prefix" >&2
+    exit 1
+  fi
+  rm -f -- "$file"
+  folders+=("${file%/*}")
+done <"$list"
+rm -f -- "$list"
+# What Python made beside the modules.
+if [[ -d $prefix/lib/ferry/python ]]; then
+  find "$prefix/lib/ferry/python" -name __pycache__ -prune -exec rm -rf -- {} +
+fi
+printf '%s\n' "${folders[@]}" "$prefix/share/ferry" | sort -ru | while IFS= read -r folder; do
+  while [[ $folder == "$prefix"/* ]] && rmdir -- "$folder" 2>/dev/null; do folder=${folder%/*}; done
+done
+printf 'removed %d files from %s\n' "${#folders[@]}" "$prefix"
