@@ -31,9 +31,10 @@
 // collective call fails on all ranks.
 //
 // Threads. Use a ferry_mpi_file on the thread that opened it, between MPI's initialisation and
-// finalisation. Maps may be used by all threads. Where MPI was initialised with MPI_THREAD_MULTIPLE
-// any thread may wait for a ferry_mpi_transfer, else the one that opened the file. A transfer
-// belongs to one thread at a time.
+// finalisation. Maps may be used by all threads. Where MPI was initialised with
+// MPI_THREAD_MULTIPLE, and `progress_thread` is not off, any thread may wait for a
+// ferry_mpi_transfer, else the one that opened the file. A transfer belongs to one thread at a
+// time.
 //
 // Structures that may grow begin with `struct_bytes`, as in ferry.h. Units end the names: _bytes,
 // _ns.

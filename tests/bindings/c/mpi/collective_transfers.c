@@ -168,7 +168,13 @@ static void nonblocking(void) {
   CHECK_EQUAL(ferry_mpi_transfer_free(transfers[1]), 0);
   CHECK_EQUAL(ferry_mpi_map_free(all), 0);
   CHECK_EQUAL(ferry_mpi_map_free(half), 0);
+  // One that is waited for when the file is closed, and one that nobody waits for.
+  CHECK_EQUAL(ferry_mpi_iwrite_at_all(&transfers[0], file, 0, mine, 10), 0);
+  CHECK_EQUAL(ferry_mpi_iwrite_at_all(&transfers[1], file, 10, mine + 10, 20), 0);
+  CHECK_EQUAL(ferry_mpi_transfer_free(transfers[1]), 0);
   CHECK_ALL(ferry_mpi_close(file), 0);
+  CHECK_EQUAL(ferry_mpi_transfer_wait(transfers[0]), 10);
+  CHECK_EQUAL(ferry_mpi_transfer_free(transfers[0]), 0);
   expect_pattern("nonblocking", sizeof mine * (uint64_t)ranks);
 }
 
