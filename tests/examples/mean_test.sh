@@ -7,14 +7,13 @@ mean_program=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
+python3 -c 'import array, sys; array.array("d", range(1, 300002)).tofile(sys.stdout.buffer)' >"$scratch/all"
 checks=0
 for count in 1 131072 262144 300001; do
-  python3 -c 'import array, sys; array.array("d", range(1, int(sys.argv[1]) + 1)).tofile(sys.stdout.buffer)' \
-    "$count" >"$scratch/numbers"
+  head -c $((8 * count)) "$scratch/all" >"$scratch/numbers"
   got=$("$mean_program" "$scratch/numbers")
-  want=$(python3 -c 'import sys; print((int(sys.argv[1]) + 1) / 2)' "$count")
-  if ! python3 -c 'import sys; sys.exit(float(sys.argv[1]) != float(sys.argv[2]))' "$got" "$want"; then
-    printf 'FAILED: the mean of 1 to %s is %s instead of %s\n' "$count" "$got" "$want"
+  if ! awk "BEGIN { exit $got * 2 != $count + 1 }"; then
+    printf 'FAILED: the mean of 1 to %s is %s\n' "$count" "$got"
     exit 1
   fi
   checks=$((checks + 1))
