@@ -80,8 +80,11 @@ void BulkRequest::advance(Claim& claim, std::uint64_t bytes) const {
   --claim.count;
 }
 
-void BulkRequest::skip_failed() {
-  while (!at_end() && next_byte_ > 0 && parts_[next_part_].error_number != 0) {
+void BulkRequest::skip_useless() {
+  const auto is_useless = [&](const PartState& part) {
+    return part.error_number != 0 || part.end <= next_byte_;
+  };
+  while (!at_end() && next_byte_ > 0 && is_useless(parts_[next_part_])) {
     ++next_part_;
     next_byte_ = 0;
   }
@@ -89,7 +92,7 @@ void BulkRequest::skip_failed() {
 
 bool BulkRequest::cut(Claim& claim) {
   const std::lock_guard lock(mutex_);
-  skip_failed();
+  skip_useless();
   if (at_end()) return false;
   ++outstanding_;
   claim.first = next_part_;
@@ -169,7 +172,7 @@ void BulkRequest::cancel() {
 }
 
 void BulkRequest::finish_if_over(std::unique_lock<std::mutex>& lock) {
-  skip_failed();
+  skip_useless();
   if (over_ || outstanding_ > 0 || !at_end()) return;
   over_ = true;
   lock.unlock();

@@ -5,8 +5,9 @@
 //   B2  `outstanding_` counts the claims handed out and not ended. The request is over when the
 //       cursor is at its end and nothing is outstanding; one thread sees that, under the mutex.
 //   B3  `ready_` is set only after B2: nothing touches a ready request's memory.
-//   B4  A failed part hands out nothing more; other parts continue. cancel() moves the cursor to
-//       the end; the owners of claims end what is in flight.
+//   B4  A failed part hands out nothing more, nor does one with a short piece, which has met the
+//       end of the file; other parts continue. cancel() moves the cursor to the end; the owners of
+//       claims end what is in flight.
 //   B5  The uses of the files end before `ready_` is set.
 #pragma once
 
@@ -127,7 +128,8 @@ class BulkRequest {
 
  private:
   bool at_end() const { return next_part_ >= parts_.size(); }
-  void skip_failed();
+  // The rest of a part that has failed, or that lies behind the end of the file.
+  void skip_useless();
   void run_when_ready(std::vector<std::function<void()>>& waiting, std::function<void()> function);
   // With the mutex held, which it may release: ends the request if it is over.
   void finish_if_over(std::unique_lock<std::mutex>& lock);

@@ -1,5 +1,7 @@
 // One file: reads, writes, errors, and closing.
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -82,6 +84,19 @@ TEST_P(BulkFile, AppendsAndTruncates) {
   file.truncate(5);
   EXPECT_EQ(file.size(), 5U);
   EXPECT_EQ(read_file(path), "abcde");
+}
+
+TEST_P(BulkFile, TheEndOfAFileEndsALargeRead) {
+  const std::string wanted = made(1 << 20, 13);
+  const File file(engine, path);
+  for (const bool cold : {false, true}) {
+    if (cold) make_cold(path);
+    std::string got(wanted.size(), '#');
+    const Future reading = file.read_at_async(got.data(), std::uint64_t{1} << 62, 0);
+    ASSERT_TRUE(reading.wait_for(std::chrono::seconds(10)));
+    EXPECT_EQ(reading.get(), wanted.size());
+    EXPECT_TRUE(same_bytes(got, wanted));
+  }
 }
 
 TEST_P(BulkFile, ErrorsNameThePathAndTheRange) {
