@@ -265,7 +265,9 @@ class File {
   File& operator=(const File&) = delete;
 
   // Return the bytes transferred; reads are short at the end of the file. Throw TransferError.
-  // `progress` is called as by Future::get(); an exception from it cancels the transfer.
+  // `progress` is called as by Future::get(); an exception from it cancels the transfer. On a file
+  // opened with O_APPEND, write_at() appends, as on Linux, and transfers that are waited for later
+  // cannot write (EINVAL): their pieces would come in any order.
   std::uint64_t read_at(void* to, std::uint64_t bytes, std::uint64_t offset,
                         const ProgressFunction& progress = {}) const;
   std::uint64_t write_at(const void* from, std::uint64_t bytes, std::uint64_t offset,

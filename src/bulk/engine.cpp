@@ -59,6 +59,10 @@ bool is_on_gpu(Scheduler& scheduler, const void* memory) {
   throw TransferError({Failure{0, file.path(), offset, bytes, static_cast<int>(-error)}});
 }
 
+[[noreturn]] void refuse_gpu_memory(const EngineFile& file) {
+  throw Error(ENOTSUP, file.path() + ": what is appended has to be in memory of the host");
+}
+
 // Executes a small transfer on the caller's thread.
 std::uint64_t transfer_here(Scheduler& scheduler, EngineFile& file, Direction direction, void* data,
                             std::uint64_t bytes, std::uint64_t offset) {
@@ -227,6 +231,13 @@ std::uint64_t File::write_at(const void* from, std::uint64_t bytes, std::uint64_
                              const ProgressFunction& progress) const {
   EngineFile& file = open_file();
   void* data = const_cast<void*>(from);
+  if (file.appends()) {  // its bytes get their places in the order of the calls
+    if (is_on_gpu(*scheduler_, from)) refuse_gpu_memory(file);
+    const std::uint64_t written =
+        transfer_here(*scheduler_, file, Direction::write, data, bytes, offset);
+    if (progress) progress({written, bytes});
+    return written;
+  }
   // Threads that write one file through the page cache take turns anyway.
   const bool here = !progress && (bytes <= sync_bytes_max || !file.always_direct());
   if (here && !is_on_gpu(*scheduler_, from)) {
@@ -250,9 +261,7 @@ Future File::write_at_async(const void* from, std::uint64_t bytes, std::uint64_t
 std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
   EngineFile& file = open_file();
   const BriefUse use(file);
-  if (is_on_gpu(*scheduler_, from)) {
-    throw Error(ENOTSUP, file.path() + ": what is appended has to be in memory of the host");
-  }
+  if (is_on_gpu(*scheduler_, from)) refuse_gpu_memory(file);
   std::uint64_t written = 0;
   std::uint64_t end = 0;
   while (written < bytes) {

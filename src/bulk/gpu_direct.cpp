@@ -3,8 +3,6 @@
 #include <cerrno>
 #include <optional>
 
-#include <fcntl.h>
-
 #include "bulk/scheduler.hpp"
 
 namespace ferry::bulk {
@@ -44,10 +42,7 @@ GpuDirectFile::Outcome move(const GpuDirectFile& file, const BulkRequest& reques
 bool move_past_host(Scheduler& scheduler, BulkRequest& request, std::size_t part,
                     std::uint64_t begin, const RoutedPiece& piece) {
   if (piece.bytes < gpu_direct_bytes_min) return false;
-  // Only the kernel knows where an append goes.
-  if (piece.direction == Direction::write &&
-      (!whole_blocks(piece) || (piece.file->flags() & O_APPEND) != 0))
-    return false;
+  if (piece.direction == Direction::write && !whole_blocks(piece)) return false;
   const GpuDirectFile* file = piece.file->gpu_direct(scheduler.gpus());
   if (file == nullptr) return false;
   GpuDirectFile::Outcome outcome;

@@ -50,6 +50,9 @@ class EngineFile {
   int descriptor() const { return buffered_->descriptor(); }
   // Opened on first use; null without direct I/O.
   storage::File* direct();
+  // The kernel writes at its end, whatever the offset: the pieces of one write must not overtake
+  // each other.
+  bool appends() const { return (flags_ & O_APPEND) != 0; }
   bool always_direct() const { return (flags_ & O_DIRECT) != 0 && local(); }
   // A worker's engine may have registered it, and must let go of it after close.
   void note_engine_use() { engine_used_.store(true, std::memory_order_relaxed); }

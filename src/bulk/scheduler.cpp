@@ -84,6 +84,10 @@ std::shared_ptr<BulkRequest> Scheduler::submit(
   for (std::size_t index = 0; index < parts.size(); ++index) {
     const std::shared_ptr<EngineFile>& file = files[index];
     used.add(file);
+    if (direction == Direction::write && file->appends()) {
+      throw Error(EINVAL,
+                  file->path() + ": opened with O_APPEND, where writes must wait for another");
+    }
     const Part& part = parts[index];
     constexpr auto offset_max = static_cast<std::uint64_t>(INT64_MAX) - piece_alignment_bytes;
     if (part.offset > offset_max || part.bytes > offset_max - part.offset) {

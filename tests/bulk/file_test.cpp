@@ -86,6 +86,22 @@ TEST_P(BulkFile, AppendsAndTruncates) {
   EXPECT_EQ(read_file(path), "abcde");
 }
 
+// Their pieces would come in any order.
+TEST_P(BulkFile, AppendsOneWriteAfterAnother) {
+  const std::string wanted = pattern(1 << 20 | 5, 12);
+  for (const int extra : {0, O_DIRECT}) {
+    std::filesystem::remove(path);
+    File file(engine, path, O_RDWR | O_CREAT | O_APPEND | extra);
+    std::vector<Progress> told;
+    const auto note = [&](const Progress& now) { told.push_back(now); };
+    EXPECT_EQ(file.write_at(wanted.data(), wanted.size(), 0), wanted.size());
+    EXPECT_EQ(file.write_at(wanted.data(), 7, 0, note), 7U);
+    EXPECT_EQ(told.back().bytes_done, 7U);
+    EXPECT_EQ(error_of([&] { file.write_at_async(wanted.data(), 1, 0); }), EINVAL);
+    EXPECT_TRUE(same_bytes(read_file(path), wanted + wanted.substr(0, 7)));
+  }
+}
+
 TEST_P(BulkFile, TheEndOfAFileEndsALargeRead) {
   const std::string wanted = made(1 << 20, 13);
   const File file(engine, path);
