@@ -16,7 +16,8 @@
 //
 // Handles. ferry_file, ferry_future and ferry_runtime are handles, not memory. NULL gives -EINVAL,
 // a handle that was closed, freed or destroyed gives -EBADF, and in a child of fork() a handle of
-// its parent gives -ECHILD. A function that makes a handle sets it to NULL when it fails.
+// its parent gives -ECHILD. A function that makes a handle sets it to NULL when it fails. No
+// function is a cancellation point of pthread_cancel().
 //
 // Threads. Any thread may call any function at any time, also with a handle that others use, with
 // two exceptions: a ferry_future belongs to one thread at a time, and device calls (ferry_device_*)
@@ -73,7 +74,8 @@ typedef struct ferry_path_status {
 } ferry_path_status;
 
 // Opens a mounted file by its path, or a file of a server by its URI (nfs://, ceph:/, pvfs2:/).
-// `flags` and `mode` as for open(2) (<fcntl.h>); O_DIRECT keeps to direct I/O. 0 on success.
+// `flags` and `mode` as for open(2) (<fcntl.h>); O_DIRECT keeps to direct I/O. With O_APPEND,
+// ferry_pwrite() appends, and writes that are waited for later are -EINVAL. 0 on success.
 // -EISDIR for a directory, -ENOPKG without the client library of a server's files.
 int ferry_open(ferry_file** file, const char* path, int flags, uint32_t mode);
 
@@ -222,7 +224,7 @@ typedef struct ferry_runtime_statistics {
 #define FERRY_RUNTIME_STATISTICS_INIT \
   { sizeof(ferry_runtime_statistics), 0, 0, 0, 0, 0, 0, 0 }
 
-// A device program. It must return, and must neither throw nor jump out.
+// A device program. It must return, and must neither throw, jump out, nor end its thread.
 typedef int (*ferry_program)(ferry_thread* thread, void* user);
 
 // Makes the device and starts its server. `options` may be NULL. -EINVAL for bad
@@ -237,8 +239,9 @@ int ferry_runtime_destroy(ferry_runtime* runtime);
 // first thread by index returned that did not return 0. -EDEADLK from within a device program.
 int ferry_runtime_run(ferry_runtime* runtime, ferry_program program, void* user);
 
-// Writes back what is dirty, then ends the server: new device calls return -ESHUTDOWN, those in
-// flight may finish until the deadline and are cancelled then. 0 if nothing is left; -EAGAIN if
+// Writes back what is dirty, then ends the server: new device calls return -ESHUTDOWN (a
+// read may still find its page in the cache), those in flight may finish until the deadline and are
+// cancelled then. 0 if nothing is left; -EAGAIN if
 // data could not be written yet (the text names the files) and another call can try again; -EIO if
 // it ended with errors. Programs may be running.
 int ferry_runtime_shutdown(ferry_runtime* runtime, uint64_t deadline_ms);
@@ -257,7 +260,8 @@ int ferry_runtime_get_statistics(ferry_runtime* runtime, ferry_runtime_statistic
 // ---- calls of device programs -------------------------------------------------------------------
 
 // These return bytes, 0, or a negative errno, as POSIX's functions of these names do, and set no
-// text. They belong to the thread that runs the program: another one gets -EPERM, NULL -EINVAL.
+// text. They belong to the thread that runs the program: another one gets -EPERM, as does a child
+// of fork(); NULL gives -EINVAL.
 // Files are numbers of this device, from 1 up; all its threads may use them. Any call may return
 // -EIO (the server died) or -ESHUTDOWN. Buffers may be anywhere; those outside device memory are
 // slower.
@@ -285,7 +289,8 @@ typedef struct ferry_device_status {
   uint64_t reserved[3];
 } ferry_device_status;
 
-// A transfer in flight. Its buffer belongs to Ferry until ferry_device_wait() returns.
+// A transfer in flight, of the thread that started it. Its buffer belongs to Ferry until
+// ferry_device_wait() returns. Another thread's, or one of which a copy was waited for, is -EINVAL.
 typedef struct ferry_pending {
   uint64_t opaque[4];
 } ferry_pending;
@@ -324,7 +329,7 @@ int ferry_device_pwrite_async(ferry_thread* thread, int file, const void* buffer
 int64_t ferry_device_wait(ferry_thread* thread, ferry_pending* pending);
 // 1 if ferry_device_wait() would not wait, else 0.
 int ferry_device_ready(ferry_thread* thread, const ferry_pending* pending);
-// The index of one of `count` transfers that is ready, after waiting for it.
+// The index of one of `count` transfers (at most 64) that is ready, after waiting for it.
 int64_t ferry_device_wait_any(ferry_thread* thread, const ferry_pending* pending, uint32_t count);
 
 // Writes dirty pages back, without asking for durability.

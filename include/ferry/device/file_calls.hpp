@@ -207,6 +207,12 @@ class FileCalls {
     start(caller_, Opcode::write, transfers, count, pending);
   }
 
+  // Whether wait() knows the transfer: not if another group started it, or if a copy of it was
+  // waited for.
+  FERRY_DEVICE bool knows(const Pending& pending) const {
+    return pending.finished || caller_.group.broadcast(caller_.group.lane() == 0 &&
+                                                       caller_.requester.awaits(pending.ticket));
+  }
   // Waits for one transfer: bytes or a negative errno.
   FERRY_DEVICE std::int64_t wait(Pending& pending) {
     if (!pending.finished) {

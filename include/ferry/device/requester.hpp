@@ -139,6 +139,15 @@ class Requester {
     return SystemRef<std::uint32_t>(cell.sequence).load(acquire) == ticket.sequence;
   }
 
+  // Whether the ticket is of this group's cells, and nobody has waited for it.
+  FERRY_DEVICE bool awaits(const Ticket& ticket) const {
+    const std::uint32_t all = context_.arena.cell_count();
+    const std::uint32_t index = (ticket.cell < all ? ticket.cell : ticket.cell - all) - first_cell_;
+    if (index >= context_.arena.layout.geometry.cells_per_group) return false;
+    const bool in_flight = ((free_ | state().retired) >> index & 1) == 0;
+    return in_flight && cell_of(index) == ticket.cell && issued_of(index) == ticket.sequence;
+  }
+
   // Waits until `condition` holds, which answers to this group must bring about, most likely that
   // to `likely`. Returns early when the server is dead or stopped: waiting for an answer then
   // reports that.

@@ -34,8 +34,9 @@ auto on(ferry_thread* thread, Call call) noexcept -> decltype(call(thread->self.
   return call(thread->self.files);
 }
 
-bool is_missing(const void* memory, std::uint64_t bytes) {
-  return memory == nullptr && bytes > 0;
+// Whether there is no such memory. No call can return more bytes than INT64_MAX.
+bool is_wrong(const void* memory, std::uint64_t bytes) {
+  return (memory == nullptr && bytes > 0) || bytes > static_cast<std::uint64_t>(INT64_MAX);
 }
 
 void pack(const Pending& pending, ferry_pending& packed) {
@@ -45,14 +46,15 @@ void pack(const Pending& pending, ferry_pending& packed) {
              static_cast<std::uint64_t>(pending.result), 0}};
 }
 
-bool unpack(const ferry_pending* packed, Pending& pending) {
+// Returns false for what is no transfer of this thread, or one that a copy was waited for.
+bool unpack(const Files& files, const ferry_pending* packed, Pending& pending) {
   if (packed == nullptr) return false;
   const std::uint64_t state = packed->opaque[0];
   if (state != state_in_flight && state != state_finished) return false;
   pending.finished = state == state_finished;
   pending.ticket = std::bit_cast<device::Ticket>(packed->opaque[1]);
   pending.result = static_cast<std::int64_t>(packed->opaque[2]);
-  return true;
+  return files.knows(pending);
 }
 
 // A transfer that could not start is an error here, and not a transfer that has failed.
@@ -67,9 +69,10 @@ int64_t transfer_vector(ferry_thread* thread, const ferry_vector* pieces, int co
   static_assert(sizeof(ferry_vector) == sizeof(device::IoVector) &&
                 offsetof(ferry_vector, bytes) == offsetof(device::IoVector, bytes));
   return on(thread, [&](Files& files) -> int64_t {
+    if (count < 0 || count > static_cast<int>(device::extents_max)) return -EINVAL;
     if (pieces == nullptr && count > 0) return -EINVAL;
     for (int i = 0; i < count; ++i)
-      if (is_missing(pieces[i].base, pieces[i].bytes)) return -EINVAL;
+      if (is_wrong(pieces[i].base, pieces[i].bytes)) return -EINVAL;
     return call(files, reinterpret_cast<const device::IoVector*>(pieces));
   });
 }
@@ -126,26 +129,26 @@ int ferry_device_close(ferry_thread* thread, int file) {
 int64_t ferry_device_pread(ferry_thread* thread, int file, void* buffer, uint64_t bytes,
                            int64_t offset_bytes) {
   return on(thread, [&](Files& files) -> int64_t {
-    return is_missing(buffer, bytes) ? -EINVAL : files.pread(file, buffer, bytes, offset_bytes);
+    return is_wrong(buffer, bytes) ? -EINVAL : files.pread(file, buffer, bytes, offset_bytes);
   });
 }
 
 int64_t ferry_device_pwrite(ferry_thread* thread, int file, const void* buffer, uint64_t bytes,
                             int64_t offset_bytes) {
   return on(thread, [&](Files& files) -> int64_t {
-    return is_missing(buffer, bytes) ? -EINVAL : files.pwrite(file, buffer, bytes, offset_bytes);
+    return is_wrong(buffer, bytes) ? -EINVAL : files.pwrite(file, buffer, bytes, offset_bytes);
   });
 }
 
 int64_t ferry_device_read(ferry_thread* thread, int file, void* buffer, uint64_t bytes) {
   return on(thread, [&](Files& files) -> int64_t {
-    return is_missing(buffer, bytes) ? -EINVAL : files.read(file, buffer, bytes);
+    return is_wrong(buffer, bytes) ? -EINVAL : files.read(file, buffer, bytes);
   });
 }
 
 int64_t ferry_device_write(ferry_thread* thread, int file, const void* buffer, uint64_t bytes) {
   return on(thread, [&](Files& files) -> int64_t {
-    return is_missing(buffer, bytes) ? -EINVAL : files.write(file, buffer, bytes);
+    return is_wrong(buffer, bytes) ? -EINVAL : files.write(file, buffer, bytes);
   });
 }
 
@@ -166,7 +169,7 @@ int64_t ferry_device_pwritev(ferry_thread* thread, int file, const ferry_vector*
 int ferry_device_pread_async(ferry_thread* thread, int file, void* buffer, uint64_t bytes,
                              int64_t offset_bytes, ferry_pending* pending) {
   return on(thread, [&](Files& files) {
-    if (pending == nullptr || is_missing(buffer, bytes)) return -EINVAL;
+    if (pending == nullptr || is_wrong(buffer, bytes)) return -EINVAL;
     return started(files.pread_async(file, buffer, bytes, offset_bytes), pending);
   });
 }
@@ -174,7 +177,7 @@ int ferry_device_pread_async(ferry_thread* thread, int file, void* buffer, uint6
 int ferry_device_pwrite_async(ferry_thread* thread, int file, const void* buffer, uint64_t bytes,
                               int64_t offset_bytes, ferry_pending* pending) {
   return on(thread, [&](Files& files) {
-    if (pending == nullptr || is_missing(buffer, bytes)) return -EINVAL;
+    if (pending == nullptr || is_wrong(buffer, bytes)) return -EINVAL;
     return started(files.pwrite_async(file, buffer, bytes, offset_bytes), pending);
   });
 }
@@ -182,7 +185,7 @@ int ferry_device_pwrite_async(ferry_thread* thread, int file, const void* buffer
 int64_t ferry_device_wait(ferry_thread* thread, ferry_pending* pending) {
   return on(thread, [&](Files& files) -> int64_t {
     Pending own;
-    if (!unpack(pending, own)) return -EINVAL;
+    if (!unpack(files, pending, own)) return -EINVAL;
     const int64_t result = files.wait(own);
     pack(own, *pending);
     return result;
@@ -192,7 +195,7 @@ int64_t ferry_device_wait(ferry_thread* thread, ferry_pending* pending) {
 int ferry_device_ready(ferry_thread* thread, const ferry_pending* pending) {
   return on(thread, [&](Files& files) {
     Pending own;
-    if (!unpack(pending, own)) return -EINVAL;
+    if (!unpack(files, pending, own)) return -EINVAL;
     return files.ready(own) ? 1 : 0;
   });
 }
@@ -202,7 +205,7 @@ int64_t ferry_device_wait_any(ferry_thread* thread, const ferry_pending* pending
     if (pending == nullptr || count == 0 || count > waited_max) return -EINVAL;
     std::array<Pending, waited_max> own;
     for (uint32_t i = 0; i < count; ++i)
-      if (!unpack(pending + i, own[i])) return -EINVAL;
+      if (!unpack(files, pending + i, own[i])) return -EINVAL;
     return int64_t{files.wait_any(own.data(), count)};
   });
 }

@@ -7,7 +7,6 @@
 
 struct ferry_thread {  // NOLINT(readability-identifier-naming): the name in ferry.h
   ferry::DeviceThread& self;
-  const ferry::Runtime* runtime;
 };
 
 namespace ferry::c {

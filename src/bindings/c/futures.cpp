@@ -110,6 +110,9 @@ int64_t ferry_future_part_result(ferry_future* future, uint64_t part) {
     if (part >= results.size()) {
       refuse("part: the transfer has " + std::to_string(results.size()) + " parts");
     }
+    if (results[part] < 0) {
+      refuse("part " + std::to_string(part), static_cast<int>(-results[part]));
+    }
     return results[part];
   });
 }

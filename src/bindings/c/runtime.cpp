@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <pthread.h>
+
 #include <ferry/runtime.hpp>
 
 #include "bindings/c/device_thread.hpp"
@@ -77,12 +79,14 @@ RuntimeOptions runtime_options(const ferry_runtime_options& asked) {
 }
 
 int run(Runtime& runtime, ferry_program program, void* user) {
-  if (thread_of_program != nullptr && thread_of_program->runtime == &runtime) {
-    refuse("a device program cannot run another one on its runtime", EDEADLK);
-  }
+  // Not on another runtime either, whose program may be waiting for this one's.
+  if (thread_of_program != nullptr) refuse("a device program cannot run another one", EDEADLK);
+  // A child of fork() has this thread without the device, whose memory it does not inherit.
+  [[maybe_unused]] static const int forgets =
+      pthread_atfork(nullptr, nullptr, [] { thread_of_program = nullptr; });
   std::vector<int> results(runtime.info().device_threads);
   runtime.run([&](DeviceThread& self) {
-    ferry_thread thread{self, &runtime};
+    ferry_thread thread{self};
     thread_of_program = &thread;
     results[self.index] = program(&thread, user);
     thread_of_program = nullptr;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "check.h"
@@ -115,6 +116,31 @@ static int fills_its_calls(ferry_thread* thread, void* user) {
   return ferry_device_unlink(thread, "crowd");
 }
 
+// The second thread gets hold of a transfer of the first one.
+static int shares_a_transfer(ferry_thread* thread, void* user) {
+  static ferry_pending shared;
+  static atomic_int step;
+  const struct job* job = user;
+  if (ferry_device_index(thread) == 1) {
+    while (atomic_load(&step) != 1)
+      usleep(100);
+    CHECK_EQUAL(ferry_device_ready(thread, &shared), -EINVAL);
+    CHECK_EQUAL(ferry_device_wait(thread, &shared), -EINVAL);
+    atomic_store(&step, 2);
+    return 0;
+  }
+  CHECK_EQUAL(ferry_device_use(thread, FERRY_PLACEMENT_HOST), 0);
+  const int file = ferry_device_open(thread, "shared", O_RDWR | O_CREAT, 0600);
+  CHECK_EQUAL(ferry_device_pwrite(thread, file, job->memory, 4096, 0), 4096);
+  CHECK_EQUAL(ferry_device_pread_async(thread, file, job->memory, 4096, 0, &shared), 0);
+  atomic_store(&step, 1);
+  while (atomic_load(&step) != 2)
+    usleep(100);
+  CHECK_EQUAL(ferry_device_wait(thread, &shared), 4096);
+  CHECK_EQUAL(ferry_device_close(thread, file), 0);
+  return ferry_device_unlink(thread, "shared");
+}
+
 static int fails_on_one(ferry_thread* thread, void* user) {
   const struct job* job = user;
   return ferry_device_index(thread) == job->failed_thread ? -EILSEQ : 0;
@@ -161,6 +187,7 @@ int main(void) {
     CHECK(after.calls > before.calls && after.bytes_written > before.bytes_written);
   }
   CHECK_EQUAL(ferry_runtime_run(runtime, fills_its_calls, &job), 0);
+  CHECK_EQUAL(ferry_runtime_run(runtime, shares_a_transfer, &job), 0);
   CHECK_EQUAL(ferry_runtime_run(runtime, fails_on_one, &job), -EILSEQ);
   CHECK_EQUAL(ferry_runtime_free(runtime, memory), 0);
   CHECK_EQUAL(ferry_runtime_shutdown(runtime, 1000), 0);

@@ -68,6 +68,31 @@ static void files(void) {
   CHECK_EQUAL(ferry_unlink("shared"), 0);
 }
 
+// A cancelled thread ends after the call that it is in.
+static void* reads_while_cancelled(void* file) {
+  unsigned char memory[block_bytes];
+  CHECK_EQUAL(pthread_cancel(pthread_self()), 0);
+  CHECK_EQUAL(ferry_pread(file, memory, block_bytes, 0), block_bytes);
+  atomic_fetch_add(&reads, 1);
+  pthread_testcancel();
+  return NULL;
+}
+
+static void a_cancelled_thread(void) {
+  make("zeros", 1);
+  ferry_file* file = NULL;
+  CHECK_EQUAL(ferry_open(&file, "zeros", O_RDONLY, 0), 0);
+  pthread_t thread;
+  void* result = NULL;
+  const int before = atomic_load(&reads);
+  CHECK_EQUAL(pthread_create(&thread, NULL, reads_while_cancelled, file), 0);
+  CHECK_EQUAL(pthread_join(thread, &result), 0);
+  CHECK(result == PTHREAD_CANCELED);
+  CHECK_EQUAL(atomic_load(&reads), before + 1);
+  CHECK_EQUAL(ferry_close(file), 0);
+  CHECK_EQUAL(ferry_unlink("zeros"), 0);
+}
+
 static atomic_int running;
 static atomic_int may_end;
 
@@ -105,6 +130,7 @@ static void a_busy_runtime(void) {
 int main(void) {
   enter_scratch();
   files();
+  a_cancelled_thread();
   a_busy_runtime();
   leave_scratch();
   return 0;

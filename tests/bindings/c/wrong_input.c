@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/wait.h>
 
 #include "check.h"
 
@@ -87,6 +88,11 @@ static void files(void) {
   CHECK(next != file);
   CHECK_EQUAL(ferry_close(file), -EBADF);
   CHECK_EQUAL(ferry_pwrite(next, memory, 1, 0), -EBADF);  // open for reading
+  CHECK_EQUAL(ferry_pwrite_async(&future, next, memory, 1, 0), 0);
+  CHECK_EQUAL(ferry_stat("/no/such", &(ferry_path_status){0}), -ENOENT);
+  CHECK_EQUAL(ferry_future_part_result(future, 0), -EBADF);
+  CHECK_TEXT("part 0");  // its own failure
+  CHECK_EQUAL(ferry_future_free(future), 0);
   CHECK_EQUAL(ferry_close(next), 0);
   CHECK_EQUAL(ferry_unlink("file"), 0);
 }
@@ -160,8 +166,37 @@ static int does_nothing(ferry_thread* thread, void* user) {
 
 struct kept {
   ferry_runtime* runtime;
+  ferry_runtime* other;
+  void* allocated;
   ferry_thread* thread;
 };
+
+// Of a transfer there is one result, even if a later one has its place.
+static void waits_for_copies(ferry_thread* thread, int file, void* allocated) {
+  ferry_pending first;
+  ferry_pending second;
+  CHECK_EQUAL(ferry_device_pread_async(thread, file, allocated, 1, 0, &first), 0);
+  const ferry_pending copy = first;
+  CHECK_EQUAL(ferry_device_wait(thread, &first), 0);
+  CHECK_EQUAL(ferry_device_pread_async(thread, file, allocated, 1, 0, &second), 0);
+  ferry_pending used = copy;
+  CHECK_EQUAL(ferry_device_ready(thread, &used), -EINVAL);
+  CHECK_EQUAL(ferry_device_wait_any(thread, &used, 1), -EINVAL);
+  CHECK_EQUAL(ferry_device_wait(thread, &used), -EINVAL);
+  CHECK_EQUAL(ferry_device_wait(thread, &second), 0);
+  CHECK_EQUAL(ferry_device_wait(thread, &first), 0);
+  used.opaque[1] = UINT64_MAX;  // a cell that nobody has
+  CHECK_EQUAL(ferry_device_wait(thread, &used), -EINVAL);
+}
+
+static void makes_calls_in_a_child(ferry_thread* thread) {
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) _exit(ferry_device_open(thread, "file", O_RDONLY, 0) == -EPERM ? 0 : 1);
+  int status = -1;
+  CHECK_EQUAL(waitpid(child, &status, 0), child);
+  CHECK_EQUAL(status, 0);
+}
 
 static int makes_wrong_calls(ferry_thread* thread, void* user) {
   struct kept* kept = user;
@@ -177,6 +212,8 @@ static int makes_wrong_calls(ferry_thread* thread, void* user) {
   CHECK_EQUAL(ferry_device_use(thread, 17), -EINVAL);
   CHECK_EQUAL(ferry_device_preadv(thread, 1, NULL, 1, 0), -EINVAL);
   CHECK_EQUAL(ferry_device_preadv(thread, 1, NULL, -1, 0), -EINVAL);
+  const ferry_vector piece = {memory, 1};
+  CHECK_EQUAL(ferry_device_preadv(thread, 1, &piece, INT32_MAX, 0), -EINVAL);
   CHECK_EQUAL(ferry_device_fstat(thread, 1, NULL), -EINVAL);
   ferry_pending none = {{0, 0, 0, 0}};
   CHECK_EQUAL(ferry_device_wait(thread, &none), -EINVAL);
@@ -188,10 +225,15 @@ static int makes_wrong_calls(ferry_thread* thread, void* user) {
   CHECK(file > 0);
   CHECK_EQUAL(ferry_device_pread(thread, file, memory, 1, -1), -EINVAL);
   CHECK_EQUAL(ferry_device_pwrite(thread, file, memory, 1, INT64_MAX), -EINVAL);
+  CHECK_EQUAL(ferry_device_pwrite(thread, file, memory, UINT64_MAX, 0), -EINVAL);
+  CHECK_EQUAL(ferry_device_pwrite_async(thread, file, memory, UINT64_MAX, 0, &none), -EINVAL);
+  waits_for_copies(thread, file, kept->allocated);
   CHECK_EQUAL(ferry_device_ftruncate(thread, file, -1), -EINVAL);
   CHECK_EQUAL(ferry_device_close(thread, file), 0);
   CHECK_EQUAL(ferry_device_unlink(thread, "file"), 0);
   CHECK_EQUAL(ferry_runtime_run(kept->runtime, does_nothing, NULL), -EDEADLK);
+  CHECK_EQUAL(ferry_runtime_run(kept->other, does_nothing, NULL), -EDEADLK);
+  makes_calls_in_a_child(thread);
   CHECK_EQUAL(ferry_runtime_destroy(kept->runtime), -EBUSY);
   pthread_t other;
   CHECK_EQUAL(pthread_create(&other, NULL, calls_on_another_thread, thread), 0);
@@ -201,7 +243,7 @@ static int makes_wrong_calls(ferry_thread* thread, void* user) {
 }
 
 static void a_runtime(void) {
-  struct kept kept = {NULL, NULL};
+  struct kept kept = {NULL, NULL, NULL, NULL};
   ferry_runtime_options options = FERRY_RUNTIME_OPTIONS_INIT;
   options.device_threads = 1;
   options.arena_bytes = 1 << 20;
@@ -212,7 +254,10 @@ static void a_runtime(void) {
   CHECK_EQUAL(ferry_runtime_create(&kept.runtime, &options), 0);
   CHECK_EQUAL(ferry_runtime_threads(kept.runtime), 1);
   CHECK_EQUAL(ferry_runtime_run(kept.runtime, NULL, NULL), -EINVAL);
+  CHECK_EQUAL(ferry_runtime_create(&kept.other, &options), 0);
+  CHECK_EQUAL(ferry_runtime_allocate(kept.runtime, &kept.allocated, 4096, 0), 0);
   CHECK_EQUAL(ferry_runtime_run(kept.runtime, makes_wrong_calls, &kept), 0);
+  CHECK_EQUAL(ferry_runtime_destroy(kept.other), 0);
   // After its program the thread is none.
   CHECK_EQUAL(ferry_device_open(kept.thread, "x", O_RDONLY, 0), -EPERM);
 
