@@ -121,13 +121,16 @@ int64_t ferry_copy(ferry_file* from, uint64_t from_offset_bytes, ferry_file* to,
     const auto source = file_of(from);
     const auto target = file_of(to);
     const ferry::bulk::OpenStatus found = source->status();
-    const std::uint64_t there = found.size_bytes - std::min(found.size_bytes, from_offset_bytes);
+    const ferry::bulk::OpenStatus other = target->status();
+    const bool is_same = found.device == other.device && found.inode == other.inode;
+    std::uint64_t end = found.size_bytes;
+    // Files that are generated while they are read, as in /proc, show no size.
+    if (end == 0 && !is_same) end = range_end_max - std::min(range_end_max, to_offset_bytes);
+    const std::uint64_t there = end - std::min(end, from_offset_bytes);
     const Range range{from_offset_bytes, std::min(bytes, there)};
     if (range.bytes == 0) return 0;
     check_range(&range, range.bytes, to_offset_bytes);
-    const ferry::bulk::OpenStatus other = target->status();
-    if (found.device == other.device && found.inode == other.inode &&
-        overlap(range, {to_offset_bytes, range.bytes})) {
+    if (is_same && overlap(range, {to_offset_bytes, range.bytes})) {
       refuse("the ranges overlap in " + source->path());
     }
     return static_cast<int64_t>(copy(*source, range, *target, to_offset_bytes));

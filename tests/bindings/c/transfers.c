@@ -26,6 +26,8 @@ static void blocking_calls(void) {
   CHECK_EQUAL(ferry_pread(file, got, 100, large_bytes - 7), 7);
   CHECK_EQUAL(ferry_pread(file, got, 100, large_bytes), 0);
   CHECK_EQUAL(ferry_pread(file, NULL, 0, 0), 0);
+  // All that is there: the end of the file ends it, and not the end of so large a range.
+  CHECK_EQUAL(ferry_pread(file, got, UINT64_C(1) << 62, 0), large_bytes);
   CHECK_EQUAL(ferry_truncate(file, 5000), 0);
   CHECK_EQUAL(ferry_sync(file), 0);
   CHECK_EQUAL(ferry_close(file), 0);
@@ -109,6 +111,41 @@ static void copies(void) {
   CHECK_EQUAL(ferry_unlink("to"), 0);
 }
 
+// The pieces of a large write follow each other.
+static void appends(void) {
+  ferry_file* file = NULL;
+  ferry_future* future = NULL;
+  fill(written, large_bytes, 1);
+  for (int i = 0; i < 2; ++i) {
+    const int flags = O_RDWR | O_CREAT | O_APPEND | (i == 0 ? 0 : O_DIRECT);
+    CHECK_EQUAL(ferry_open(&file, "log", flags, 0600), 0);
+    CHECK_EQUAL(ferry_pwrite(file, "x", 1, 0), 1);
+    CHECK_EQUAL(ferry_pwrite(file, written, large_bytes, 0), large_bytes);
+    CHECK_EQUAL(ferry_pwrite_async(&future, file, written, large_bytes, 0), -EINVAL);
+    CHECK_TEXT("O_APPEND");
+    CHECK_EQUAL(ferry_pread(file, got, large_bytes, 1), large_bytes);
+    CHECK(is_filled(got, large_bytes, 1));
+    CHECK_EQUAL(ferry_size(file), large_bytes + 1);
+    CHECK_EQUAL(ferry_close(file), 0);
+    CHECK_EQUAL(ferry_unlink("log"), 0);
+  }
+}
+
+static void copies_what_shows_no_size(void) {
+  ferry_file* from = NULL;
+  ferry_file* to = NULL;
+  CHECK_EQUAL(ferry_open(&from, "/proc/version", O_RDONLY, 0), 0);
+  CHECK_EQUAL(ferry_open(&to, "to", O_RDWR | O_CREAT, 0600), 0);
+  CHECK_EQUAL(ferry_size(from), 0);
+  const int64_t bytes = ferry_copy(from, 0, to, 3, UINT64_MAX);
+  CHECK(bytes > 10);
+  CHECK_EQUAL(ferry_size(to), bytes + 3);
+  CHECK_EQUAL(ferry_copy(from, 0, to, 0, 5), 5);
+  CHECK_EQUAL(ferry_close(from), 0);
+  CHECK_EQUAL(ferry_close(to), 0);
+  CHECK_EQUAL(ferry_unlink("to"), 0);
+}
+
 static void layouts_and_storages(void) {
   ferry_layout layout = FERRY_LAYOUT_INIT;
   CHECK_EQUAL(ferry_layout_get(".", &layout), -EOPNOTSUPP);
@@ -156,6 +193,8 @@ int main(void) {
   blocking_calls();
   futures();
   copies();
+  copies_what_shows_no_size();
+  appends();
   layouts_and_storages();
   children();
   leave_scratch();
