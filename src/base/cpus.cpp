@@ -1,10 +1,12 @@
 #include "base/cpus.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <stdexcept>
 
 #include <pthread.h>
@@ -39,6 +41,15 @@ double cgroup_quota() {
     smallest = smallest == 0 ? quota_us / period_us : std::min(smallest, quota_us / period_us);
   }
   return smallest;
+}
+
+// Needs no memory: a thread that only begins has nobody to tell that there is none.
+bool bind_this_thread(std::span<const int> cpus) {
+  std::array<cpu_set_t, cpus_max / CPU_SETSIZE> mask;
+  CPU_ZERO_S(sizeof mask, mask.data());
+  for (const int cpu : cpus)
+    CPU_SET_S(static_cast<std::size_t>(cpu), sizeof mask, mask.data());
+  return pthread_setaffinity_np(pthread_self(), sizeof mask, mask.data()) == 0;
 }
 
 int parse_number(std::string_view text) {
@@ -119,15 +130,11 @@ std::string to_string(const CpuSet& cpus) {
 }
 
 bool run_this_thread_on(const CpuSet& cpus) {
-  if (cpus.empty()) return true;
-  cpu_set_t* mask = CPU_ALLOC(cpus_max);
-  const std::size_t bytes = CPU_ALLOC_SIZE(cpus_max);
-  CPU_ZERO_S(bytes, mask);
-  for (const int cpu : cpus)
-    CPU_SET_S(static_cast<std::size_t>(cpu), bytes, mask);
-  const bool done = pthread_setaffinity_np(pthread_self(), bytes, mask) == 0;
-  CPU_FREE(mask);
-  return done;
+  return cpus.empty() || bind_this_thread(cpus);
+}
+
+bool run_this_thread_on_cpu(int cpu) {
+  return bind_this_thread({&cpu, 1});
 }
 
 void name_this_thread(const char* name) {

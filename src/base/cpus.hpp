@@ -26,6 +26,7 @@ std::string to_string(const CpuSet& cpus);
 
 // Binds the calling thread; an empty set changes nothing. Returns false if the kernel refused.
 bool run_this_thread_on(const CpuSet& cpus);
+bool run_this_thread_on_cpu(int cpu);
 void name_this_thread(const char* name);
 
 }  // namespace ferry

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include <ferry/device/cache/cached_files.hpp>
@@ -28,7 +29,10 @@ Ending::Ending(const device::Context& context, std::uint32_t group, server::Serv
 
 Ending::~Ending() {
   if (!writer_.joinable()) return;
-  server_.stop(std::chrono::milliseconds(0));  // ends what it waits for
+  try {
+    server_.stop(std::chrono::milliseconds(0));  // ends what it waits for
+  } catch (const std::bad_alloc&) {              // of the report
+  }
   writer_.join();
 }
 
@@ -38,6 +42,23 @@ ShutdownReport Ending::shutdown(std::chrono::milliseconds deadline) {
   if (!changed_.wait_until(lock, until + grace, [this] { return !busy_; }))
     return ShutdownReport{false, 0, {"another shutdown is under way"}};
   busy_ = true;
+  try {
+    ShutdownReport report = end(lock, until);
+    no_longer_busy(lock);
+    return report;
+  } catch (...) {  // for want of memory; another call can go on
+    no_longer_busy(lock);
+    throw;
+  }
+}
+
+void Ending::no_longer_busy(std::unique_lock<std::mutex>& lock) {
+  if (!lock.owns_lock()) lock.lock();
+  busy_ = false;
+  changed_.notify_all();
+}
+
+ShutdownReport Ending::end(std::unique_lock<std::mutex>& lock, Clock::time_point until) {
   std::vector<std::string> unwritten = write_back(lock, until);
   lock.unlock();
   if (stop_services_) stop_services_();
@@ -50,9 +71,6 @@ ShutdownReport Ending::shutdown(std::chrono::milliseconds deadline) {
     server_.serve_only(group_, until);
     report.errors = std::move(unwritten);
   }
-  lock.lock();
-  busy_ = false;
-  changed_.notify_all();
   return report;
 }
 

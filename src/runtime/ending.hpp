@@ -35,6 +35,9 @@ class Ending {
   ShutdownReport shutdown(std::chrono::milliseconds deadline);
 
  private:
+  // With the mutex held at first.
+  ShutdownReport end(std::unique_lock<std::mutex>& lock, Clock::time_point until);
+  void no_longer_busy(std::unique_lock<std::mutex>& lock);
   // Until then: unwritten data, by file; empty if everything was written.
   std::vector<std::string> write_back(std::unique_lock<std::mutex>& lock, Clock::time_point until);
   void start_writer(std::unique_lock<std::mutex>& lock);

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 
@@ -57,9 +59,13 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
   std::uint64_t groups = std::uint64_t{plan.device_threads} + 1;
   if (options.cache_bytes > 0) groups += geometry.services > 0 ? geometry.services : geometry.loops;
   if (groups > device::cache::groups_max) {
-    const bool most_are_services = geometry.services > plan.device_threads;
-    throw Error(EINVAL, std::string(most_are_services ? "service_threads" : "device_threads") +
-                            ": at most " + std::to_string(device::cache::groups_max) +
+    const auto most =
+        std::max({std::pair(plan.device_threads, "device_threads"),
+                  std::pair(geometry.services, "service_threads"),
+                  std::pair(geometry.loops, "server_threads")},
+                 [](const auto& one, const auto& other) { return one.first < other.first; });
+    throw Error(EINVAL, std::string(most.second) + ": at most " +
+                            std::to_string(device::cache::groups_max) +
                             " with the runtime's own, and these are " + std::to_string(groups));
   }
   geometry.groups = static_cast<std::uint32_t>(groups);
@@ -180,7 +186,7 @@ class Runtime::Implementation {
   // One CPU each if there are enough; else the scheduler spreads them over the partition.
   void bind_device_thread(unsigned index) const {
     if (plan_.device_threads <= plan_.device_cpus.size()) {
-      run_this_thread_on({plan_.device_cpus[index]});
+      run_this_thread_on_cpu(plan_.device_cpus[index]);
     } else {
       run_this_thread_on(plan_.device_cpus);
     }
@@ -212,7 +218,10 @@ Runtime::Runtime(const RuntimeOptions& options) {
 
 Runtime::~Runtime() {
   if (implementation_->made_here) {
-    shutdown(shutdown_deadline_default);
+    try {
+      shutdown(shutdown_deadline_default);
+    } catch (const std::bad_alloc&) {  // of its report
+    }
   } else {
     static_cast<void>(implementation_.release());
   }

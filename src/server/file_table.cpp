@@ -9,11 +9,13 @@ namespace ferry::server {
 
 FileTable::FileTable(std::uint32_t files_max, std::uint32_t generation)
     : slots_(files_max),
-      index_bits_(static_cast<unsigned>(std::bit_width(device::handle_index_mask(files_max)))) {
+      index_bits_(static_cast<unsigned>(std::bit_width(device::handle_index_mask(files_max)))),
+      free_(files_max),
+      free_count_(files_max) {
   for (std::uint32_t index = 0; index < files_max; ++index) {
     slots_[index].word.store(std::uint64_t{generation} << generation_shift,
                              std::memory_order_relaxed);
-    free_.push_back(index);
+    free_[index] = index;
   }
 }
 
@@ -43,7 +45,7 @@ const FileTable::Slot* FileTable::find(std::int32_t handle) const {
 
 bool FileTable::reserve() {
   const std::lock_guard lock(mutex_);
-  if (free_.size() == reserved_) return false;
+  if (free_count_ == reserved_) return false;
   ++reserved_;
   return true;
 }
@@ -62,8 +64,9 @@ std::int32_t FileTable::insert_reserved(std::unique_ptr<storage::File> file, std
   {
     const std::lock_guard lock(mutex_);
     --reserved_;
-    index = free_.front();
-    free_.pop_front();
+    index = free_[free_first_];
+    free_first_ = (free_first_ + 1) % free_.size();
+    --free_count_;
   }
   Slot& slot = slots_[index];
   slot.file = file.release();
@@ -123,7 +126,7 @@ storage::File* FileTable::finish_close(std::int32_t handle) {
   const std::uint64_t next = generation == generation_max ? 1 : generation + 1;
   slot->word.store(next << generation_shift, std::memory_order_release);
   const std::lock_guard lock(mutex_);
-  free_.push_back(index_of(handle));
+  free_[(free_first_ + free_count_++) % free_.size()] = index_of(handle);
   return file;
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -79,11 +79,14 @@ class FileTable {
   }
 
   std::vector<Slot> slots_;
-  const unsigned index_bits_;       // of a handle; the generation has the others
-  std::mutex mutex_;                // guards free_ and reserved_
-  std::deque<std::uint32_t> free_;  // the longest-free one comes first
+  const unsigned index_bits_;  // of a handle; the generation has the others
   std::atomic<bool> held_for_ever_{false};
-  std::uint32_t reserved_ = 0;  // of those in free_, reserved for opens in flight
+  std::mutex mutex_;  // guards what follows
+  // A ring, because a close must not need memory. The longest-free one comes first.
+  std::vector<std::uint32_t> free_;
+  std::size_t free_first_ = 0;
+  std::size_t free_count_;
+  std::size_t reserved_ = 0;  // of these, for opens in flight
 };
 
 }  // namespace ferry::server

@@ -88,7 +88,7 @@ void Server::start_threads() {
     threads_.emplace_back([this, index] {
       name_this_thread("ferry-server");
       if (options_.cpus.size() >= loops_.size()) {
-        run_this_thread_on({options_.cpus[index]});
+        run_this_thread_on_cpu(options_.cpus[index]);
       } else {
         run_this_thread_on(options_.cpus);
       }
@@ -111,11 +111,16 @@ void Server::start_threads() {
 }
 
 Server::~Server() {
-  const StopReport report = stop(std::chrono::milliseconds(0));
-  if (report.finished) return;
+  try {
+    if (stop(std::chrono::milliseconds(0)).finished) return;
+  } catch (const std::bad_alloc&) {  // of the report
+  }
   end_threads();
-  StopReport rest;
-  close_files(rest, std::chrono::steady_clock::time_point::max());
+  try {
+    StopReport rest;
+    close_files(rest, std::chrono::steady_clock::time_point::max());
+  } catch (const std::bad_alloc&) {  // the table closes what is left
+  }
 }
 
 // Declares a loop dead that hangs for the liveness timeout: that neither progresses nor reports
@@ -211,6 +216,7 @@ void Server::serve_only(std::uint32_t group, std::chrono::steady_clock::time_poi
 // destroyed first: it knows the operations.
 struct Server::Closes {
   struct Close : storage::Operation {
+    std::int32_t handle = 0;
     std::string path;
   };
   void submit_some() {
@@ -248,14 +254,18 @@ void Server::begin_closes(StopReport& report) {
   } catch (const std::exception&) {  // for example, out of descriptors
     return close_without_queue(report);
   }
+  // What needs memory comes first: until then, every file is in the table.
   for (const std::int32_t handle : handles) {
-    std::string path = files_.path_of(handle);
     // A loop declared dead may still hold it; the kernel closes it with the process.
-    if (!files_.begin_close(handle) || !files_.unused(handle)) continue;
+    if (!files_.unused(handle)) continue;
     Closes::Close& close = closes->list.emplace_back();
-    close.path = std::move(path);
+    close.path = files_.path_of(handle);
     close.kind = storage::Kind::close;
-    close.file = files_.finish_close(handle);
+    close.handle = handle;
+  }
+  for (Closes::Close& close : closes->list) {
+    files_.begin_close(close.handle);
+    close.file = files_.finish_close(close.handle);
   }
   if (closes->left() > 0) closes_ = std::move(closes);
 }

@@ -1,17 +1,24 @@
 // Each allocation fails, for every one of a program on a runtime.
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <iostream>
+#include <memory>
+#include <new>
 #include <string>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include "backend/cpu/arena.hpp"
 #include "faults/allocations.hpp"
 #include "faults/resources.hpp"
 #include "faults/runtime_program.hpp"
+#include "server/file_table.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
+#include "support/small_runtimes.hpp"
 
 namespace ferry::test {
 namespace {
@@ -52,6 +59,107 @@ TEST_P(RuntimeAllocations, EachFailsOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, RuntimeAllocations, testing::ValuesIn(runtime_setups()), name_of_setup);
+
+// ---- single parts
+
+class SingleAllocations : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (sanitized) GTEST_SKIP() << "a sanitizer has its own allocator";
+  }
+
+  // `work()` once for each of its allocations, which fails. Returns how many there were.
+  template <class Work>
+  static std::uint64_t fail_each(const Work& work) {
+    return for_every_point(allocations(), [&](std::uint64_t n) {
+      allocations().arm(n);
+      try {
+        work();
+      } catch (const std::bad_alloc&) {
+        EXPECT_TRUE(allocations().struck());
+      } catch (const Error& error) {
+        EXPECT_TRUE(allocations().struck()) << error.what();
+      }
+      allocations().disarm();
+    });
+  }
+};
+
+TEST_F(SingleAllocations, TheHeapLosesNoRange) {
+  constexpr std::uint64_t bytes = 1 << 20;
+  const cpu::CpuArena arena = cpu::CpuArena::shared(bytes);
+  cpu::Heap heap(arena.base(), bytes);
+  void* first = heap.allocate(64, 64);  // so that the next one skips some
+  fail_each([&] {
+    void* memory = heap.allocate(4096, 4096);
+    const PointsHere not_here(false);
+    heap.free(memory);
+  });
+  heap.free(first);
+  EXPECT_EQ(heap.largest_free_bytes(), bytes);
+}
+
+TEST_F(SingleAllocations, AFileTableClosesWithoutMemory) {
+  server::FileTable table(16);
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(table.reserve());
+    const std::int32_t handle = table.insert_reserved(std::make_unique<storage::File>());
+    allocations().arm(1);
+    EXPECT_TRUE(table.begin_close(handle));
+    delete table.finish_close(handle);
+    EXPECT_FALSE(allocations().struck());
+    allocations().disarm();
+  }
+}
+
+// It binds itself to a CPU first.
+TEST_F(SingleAllocations, AThreadOfTheDeviceBeginsWithoutMemory) {
+  Runtime runtime(small_runtime(1, 1 << 20));
+  fail_each([&] { runtime.run([](DeviceThread&) {}); });
+}
+
+// Files that a program leaves open: shutdown() can be called again, and closes them.
+TEST_F(SingleAllocations, AShutdownGoesOn) {
+  const ScratchDirectory scratch;
+  const auto leave_open = [&](Runtime& runtime) {
+    runtime.run([&](DeviceThread& self) {
+      const int file = self.files.open((scratch / "file").c_str(), O_RDWR | O_CREAT, 0600);
+      EXPECT_GT(file, 0);
+      EXPECT_GT(self.files.open((scratch / "file").c_str(), O_RDONLY), 0);
+      EXPECT_EQ(self.files.pwrite(file, "written", 7, 0), 7);
+    });
+  };
+  const auto make_runtime = [] {
+    RuntimeOptions options = small_runtime(1, 1 << 20);
+    options.placement = device::Placement::compute;
+    return std::make_unique<Runtime>(options);
+  };
+  leave_open(*make_runtime());
+  const Resources before = resources_now();
+  for (const bool repeats : {true, false}) {
+    fail_each([&] {
+      std::unique_ptr<Runtime> runtime;
+      {
+        const PointsHere not_here(false);
+        const std::uint64_t n = allocations().disarm();
+        runtime = make_runtime();
+        leave_open(*runtime);
+        allocations().arm(n);
+      }
+      if (!repeats) return;
+      try {
+        runtime->shutdown(std::chrono::seconds(10));
+      } catch (const std::bad_alloc&) {
+        EXPECT_TRUE(allocations().struck());
+        const auto begin = std::chrono::steady_clock::now();
+        EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(10)).finished);
+        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+      }
+    });
+    EXPECT_EQ(read_file(scratch / "file"), "written");
+    expect_resources(before);
+  }
+}
 
 }  // namespace
 }  // namespace ferry::test

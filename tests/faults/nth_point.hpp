@@ -21,7 +21,8 @@ class NthPoint {
     struck_ = false;
     n_ = n;
   }
-  void disarm() { n_ = 0; }
+  // Returns what it was armed for.
+  std::uint64_t disarm() { return n_.exchange(0); }
   // At each point: whether this is the one that fails.
   bool strikes() {
     const std::uint64_t n = n_.load(std::memory_order_relaxed);

@@ -7,20 +7,25 @@
 #include <cstdint>
 #include <iostream>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <ferry/runtime.hpp>
 
+#include "bulk/scheduler.hpp"
 #include "faults/bulk_program.hpp"
 #include "faults/resources.hpp"
 #include "faults/runtime_program.hpp"
 #include "faults/system_calls.hpp"
+#include "storage/queue/worker_pool.hpp"
 #include "support/depth.hpp"
+#include "support/error_of.hpp"
 #include "support/files.hpp"
 #include "support/server_rig.hpp"
 #include "support/small_runtimes.hpp"
+#include "support/within.hpp"
 
 namespace ferry::test {
 namespace {
@@ -146,6 +151,47 @@ TEST(FailingSetup, AnOperationThatGetsNoThreadFails) {
     EXPECT_EQ(self.files.open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600), -EAGAIN);
     EXPECT_GT(self.files.open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600), 0);
   });
+}
+
+// A close that must run on the thread that asked for it, because no other can be started: it may
+// hang there, and others go on.
+TEST(FailingSetup, ACloseWithoutAThreadHoldsNobodyUp) {
+  std::atomic<bool> closes = false;
+  std::atomic<bool> may_end = false;
+  storage::WorkerPool pool(1, [&](storage::Operation& operation) {
+    operation.result = 0;
+    if (operation.kind != storage::Kind::close) return;
+    closes = true;
+    eventually([&] { return may_end.load(); });
+  });
+  std::uint32_t word = 0;
+  storage::Inbox inbox{storage::Doorbell{&word}};
+  storage::Operation close{.kind = storage::Kind::close};
+  storage::Operation quick{.kind = storage::Kind::path_status, .result = 77};
+  std::atomic<bool> armed = false;
+  std::thread closer([&] {
+    eventually([&] { return armed.load(); });
+    pool.execute(close, inbox);
+  });
+  std::thread other([&] {
+    eventually([&] { return closes.load(); });
+    pool.execute(quick, inbox);
+  });
+  {
+    const FailingCall first("pthread_create");
+    armed = true;
+    EXPECT_TRUE(eventually([&] { return closes.load(); }));
+    EXPECT_TRUE(system_calls().struck());
+  }
+  storage::Operation* done = nullptr;
+  EXPECT_TRUE(
+      eventually([&] { return (done = inbox.take_all()) != nullptr; }, std::chrono::seconds(2)));
+  EXPECT_EQ(done, &quick);
+  EXPECT_EQ(quick.result, 0);
+  may_end = true;
+  closer.join();
+  other.join();
+  EXPECT_EQ(close.result, 0);
 }
 
 class BulkSetups : public testing::TestWithParam<bulk::Route> {};

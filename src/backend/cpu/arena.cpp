@@ -108,16 +108,23 @@ void* Heap::allocate(std::uint64_t bytes, std::uint64_t alignment) {
   if (bytes == 0) bytes = 1;
   const std::lock_guard lock(mutex_);
   const auto start = reinterpret_cast<std::uintptr_t>(base_);
-  for (const auto& [offset, size] : free_) {
+  for (auto& [offset, size] : free_) {
     const std::uint64_t aligned = (start + offset + alignment - 1) / alignment * alignment - start;
     const std::uint64_t skipped = aligned - offset;
     if (size < skipped || size - skipped < bytes) continue;
-    const std::uint64_t begin = offset;
-    const std::uint64_t end = offset + size;
-    free_.erase(begin);
-    if (skipped > 0) free_[begin] = skipped;
-    if (aligned + bytes < end) free_[aligned + bytes] = end - aligned - bytes;
-    used_[aligned] = bytes;
+    const std::uint64_t behind = size - skipped - bytes;
+    // What needs memory comes first; no range is lost if there is none.
+    Ranges taken;
+    Ranges rest;
+    taken[aligned] = bytes;
+    if (behind > 0) rest[aligned + bytes] = behind;
+    if (skipped > 0) {
+      size = skipped;
+    } else {
+      free_.erase(offset);
+    }
+    used_.merge(taken);
+    free_.merge(rest);
     return base_ + aligned;
   }
   return nullptr;

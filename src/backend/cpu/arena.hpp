@@ -51,10 +51,12 @@ class Heap {
   std::uint64_t largest_free_bytes() const;
 
  private:
+  using Ranges = std::map<std::uint64_t, std::uint64_t>;  // offset -> bytes
+
   unsigned char* const base_;
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, std::uint64_t> free_;  // offset -> bytes
-  std::map<std::uint64_t, std::uint64_t> used_;
+  Ranges free_;
+  Ranges used_;
 };
 
 }  // namespace ferry::cpu

@@ -45,24 +45,34 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::execute(Operation& operation, Inbox& inbox, Place place) {
-  const std::lock_guard lock(mutex_);
-  put(place, Job{&operation, &inbox, ++last_number_});
+  {
+    const std::lock_guard lock(mutex_);
+    if (put(place, Job{&operation, &inbox, ++last_number_})) return;
+  }
+  refuse(operation, inbox, -EAGAIN);
 }
 
-void WorkerPool::put(Place place, Job job) {
+bool WorkerPool::put(Place place, Job job) {
   Line& line = lines_[place];
-  line.jobs.push_back(job);
-  if (!grow(line)) return answer_without_threads(place);
+  try {
+    line.jobs.push_back(job);
+  } catch (const std::bad_alloc&) {
+    drop_if_unused(place);
+    throw;
+  }
+  if (!grow(line)) {  // there is no thread, so it is the line's only operation
+    lines_.erase(place);
+    return false;
+  }
   more_.notify_one();
+  return true;
 }
 
-// The line's only operation. One that closes a file has to do so.
-void WorkerPool::answer_without_threads(Place place) {
-  const Job job = lines_.find(place)->second.jobs.front();
-  lines_.erase(place);
-  job.operation->result = -EAGAIN;
-  if (job.operation->kind == Kind::close) execute_(*job.operation);
-  job.inbox->put(*job.operation);
+// Not under the mutex: an operation that closes a file has to do so, and may hang.
+void WorkerPool::refuse(Operation& operation, Inbox& inbox, int error) const {
+  operation.result = error;
+  if (operation.kind == Kind::close) execute_(operation);
+  inbox.put(operation);
 }
 
 // Beyond threads_max(), only where fewer threads are idle than lines have none: those come first.
@@ -185,11 +195,13 @@ void WorkerPool::work() {
     job.found = true;
     job.number = ++last_number_;
     try {
-      put(lies_at, job);
+      put(lies_at, job);  // this thread is there
     } catch (const std::bad_alloc&) {
-      job.operation->result = -ENOMEM;
-      if (job.operation->kind == Kind::close) execute_(*job.operation);
-      job.inbox->put(*job.operation);
+      --idle_;
+      lock.unlock();
+      refuse(*job.operation, *job.inbox, -ENOMEM);
+      lock.lock();
+      ++idle_;
     }
   }
 }

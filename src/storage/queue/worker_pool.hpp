@@ -82,14 +82,17 @@ class WorkerPool {
   };
   using Lines = std::map<Place, Line>;
 
+  void refuse(Operation& operation, Inbox& inbox, int error) const;
+
   // All under the mutex.
-  void put(Place place, Job job);
+  // Returns false, and has not taken it, if no thread is there and none can be started. Throws
+  // std::bad_alloc.
+  bool put(Place place, Job job);
   // The line whose operation is the next one, or the end.
   Lines::iterator next_line();
   void leave_line(Place place);
   void drop_if_unused(Place place);
   bool grow(const Line& line);
-  void answer_without_threads(Place place);
   std::size_t threads_max() const { return std::size_t{place_max_} * places_full; }
   std::size_t executable(const Line& line) const;
   std::size_t executable() const;
