@@ -18,7 +18,11 @@ EngineFile::EngineFile(std::shared_ptr<Lanes> lanes, std::string path, int flags
   buffered_ = open(path_, flags, mode, error);
   if (error < 0) throw error_on_path(lanes_->storage(), error, path_);
   if (!local()) return;
-  const storage::Status found = status();
+  storage::Status found;
+  if (error = status(found); error < 0) {
+    close();
+    throw error_on_path(lanes_->storage(), error, path_);
+  }
   device_ = found.device;
   inode_ = found.inode;
   // The kernel opens directories but refuses every read; other storages refuse to open them.
@@ -46,10 +50,11 @@ void EngineFile::open_same(const EngineFile& parents) {
     buffered_ = open(path, flags_, 0, error);
     if (buffered_ == nullptr) continue;
     if (!local()) return;
-    const storage::Status found = status();
-    if (found.device == device_ && found.inode == inode_) return;
+    storage::Status found;
+    error = status(found);
+    if (error == 0 && found.device == device_ && found.inode == inode_) return;
     close_one(buffered_.release());
-    error = -ESTALE;
+    if (error == 0) error = -ESTALE;
   }
   throw error_on_path(lanes_->storage(), error, path_);
 }
@@ -72,10 +77,11 @@ std::unique_ptr<storage::File> EngineFile::open(const std::string& path, int fla
   return std::move(open.opened);
 }
 
-storage::Status EngineFile::status() {
+std::int64_t EngineFile::status(storage::Status& found) {
   storage::Operation operation{.kind = storage::Kind::file_status};
-  control(operation);
-  return operation.status;
+  const std::int64_t error = control(operation);
+  found = operation.status;
+  return error;
 }
 
 // It resolves to the inode, also after rename, unlink and chdir.

@@ -80,7 +80,7 @@ class EngineFile {
   void open_same(const EngineFile& parents);
   // A name for the open file that survives renaming.
   std::string path_of_descriptor() const;
-  storage::Status status();
+  std::int64_t status(storage::Status& found);
   std::int64_t close_one(storage::File* file);
   std::unique_ptr<const cuda::GpuDirectFile> make_gpu_direct(cuda::Gpus& gpus);
   int probe();

@@ -13,7 +13,6 @@ namespace {
 // lab/micro/bulk.py sweeps around these.
 constexpr std::uint64_t task_bytes_default = 256 << 10;
 constexpr unsigned depth_default = 8;
-constexpr unsigned workers_max = 64;
 constexpr unsigned depth_max = 64;
 constexpr std::uint64_t task_bytes_max = 64 << 20;
 

@@ -31,6 +31,9 @@ struct RoutedPiece {
 
 DataPath choose_way(const RoutedPiece& piece, Route route);
 
+// An engine has no more worker threads.
+inline constexpr unsigned workers_max = 64;
+
 // Fills in what `wish` leaves open. Throws ferry::Error (EINVAL).
 EngineOptions choose_options(const EngineOptions& wish);
 

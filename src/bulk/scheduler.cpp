@@ -1,8 +1,10 @@
 #include "bulk/scheduler.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "bulk/files_job.hpp"
@@ -12,6 +14,8 @@
 
 namespace ferry::bulk {
 namespace {
+
+constexpr std::chrono::hours one_year{24 * 365};
 
 // Threads that wait for disks cost nothing; see wake_one().
 constexpr unsigned waiting_workers_max = 16;
@@ -155,6 +159,12 @@ void Scheduler::offer(const std::shared_ptr<BulkRequest>& request, unsigned coun
   }
   if (wake(count)) return;
   request->cancel();
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase(requests_, request);
+  }
+  // Another call may have got a thread since, which may have begun with this one.
+  request->wait(one_year);
   throw Error(EAGAIN, "no thread could be started for transfers");
 }
 
@@ -169,25 +179,28 @@ bool Scheduler::start_worker() {
 }
 
 bool Scheduler::wake(unsigned count) {
-  std::vector<Worker*> woken;
+  // Needs no memory: what was offered cannot be taken back.
+  std::array<Worker*, workers_max> all;
+  const std::size_t most = std::min<std::size_t>(count, all.size());
+  std::size_t woken = 0;
   bool found = true;
   {
     const std::lock_guard lock(mutex_);
     for (const std::unique_ptr<Worker>& worker : workers_) {
-      if (woken.size() < count && worker->asleep) {
+      if (woken < most && worker->asleep) {
         worker->asleep = false;
-        woken.push_back(worker.get());
+        all[woken++] = worker.get();
       }
     }
     // Workers that are awake look for work themselves.
-    while (workers_.size() < std::max(options_.workers, count) && woken.size() < count) {
+    while (workers_.size() < std::max(options_.workers, count) && woken < most) {
       if (!start_worker()) break;
-      woken.push_back(workers_.back().get());
+      all[woken++] = workers_.back().get();
     }
     found = count == 0 || !workers_.empty();
   }
-  for (Worker* worker : woken)
-    worker->ring();
+  for (std::size_t i = 0; i < woken; ++i)
+    all[i]->ring();
   return found;
 }
 
@@ -251,11 +264,7 @@ void Scheduler::help(const std::shared_ptr<BulkRequest>& request,
       const RoutedPiece piece = request->next_piece(claim);
       if (!request->cancelled() && choose_way(piece, options_.route) != DataPath::copy) {
         claim.request = request;
-        {
-          const std::lock_guard lock(mutex_);
-          returned_.push_back(claim);
-        }
-        if (wake(request->cuts().sharers) || !take_back(*request)) return;
+        if (hand_back(claim)) return;
       }
       copy_now(*lane, *request, claim.first, claim.begin, piece.bytes);
       request->advance(claim, piece.bytes);
@@ -268,10 +277,17 @@ void Scheduler::help(const std::shared_ptr<BulkRequest>& request,
   if (found != requests_.rend()) requests_.erase(std::next(found).base());
 }
 
-// A claim that help() has returned for workers. Returns false if one has it.
-bool Scheduler::take_back(const BulkRequest& request) {
+// Returns a claim that help() has taken to the workers. Returns false if none will have it.
+bool Scheduler::hand_back(const Claim& claim) {
+  try {
+    const std::lock_guard lock(mutex_);
+    returned_.push_back(claim);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  if (wake(claim.request->cuts().sharers)) return true;
   const std::lock_guard lock(mutex_);
-  return std::erase_if(returned_, [&](const Claim& one) { return one.request.get() == &request; }) >
+  return std::erase_if(returned_, [&](const Claim& one) { return one.request == claim.request; }) ==
          0;
 }
 
@@ -302,13 +318,13 @@ void Scheduler::cancel(BulkRequest& request) {
 
 void Scheduler::run_files(const std::shared_ptr<FilesJob>& job) {
   check_usable();
+  const Lanes::Use lane(*lanes_);
   {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(job);
   }
   // This thread works too.
   if (options_.workers > 1) wake(options_.workers - 1);
-  const Lanes::Use lane(*lanes_);
   bool slow = false;
   while (job->read_some(*lane, slow)) {
     if (slow) wake_one();
@@ -344,7 +360,7 @@ void Scheduler::stop() {
     request->cancel();
   ring_all();
   for (const std::shared_ptr<BulkRequest>& request : alive)
-    request->wait(std::chrono::hours(24 * 365));
+    request->wait(one_year);
   std::vector<std::unique_ptr<Worker>> workers;
   {
     const std::lock_guard lock(mutex_);

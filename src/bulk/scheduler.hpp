@@ -83,7 +83,7 @@ class Scheduler {
   bool start_worker();
   // Returns false if workers are wanted and none is there: otherwise, those that are must do.
   bool wake(unsigned count);
-  bool take_back(const BulkRequest& request);
+  bool hand_back(const Claim& claim);
   void offer(const std::shared_ptr<BulkRequest>& request, unsigned count);
 
   const EngineOptions wish_;     // as given

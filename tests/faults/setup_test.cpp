@@ -194,6 +194,42 @@ TEST(FailingSetup, ACloseWithoutAThreadHoldsNobodyUp) {
   EXPECT_EQ(close.result, 0);
 }
 
+TEST(FailingSetup, ATransferWithoutAThreadLeavesNothing) {
+  const ScratchDirectory scratch(build_folder());
+  write_file(scratch / "file", std::string(1 << 20, 'x'));
+  const auto scheduler = bulk::Scheduler::make({});
+  const bulk::Engine engine(scheduler);
+  const bulk::File file(engine, scratch / "file");
+  std::string got(1 << 20, ' ');
+  {
+    const FailingCall first("pthread_create");
+    EXPECT_EQ(error_of([&] { file.read_at_async(got.data(), got.size(), 0); }), EAGAIN);
+    EXPECT_TRUE(system_calls().struck());
+  }
+  EXPECT_EQ(scheduler->backlog(), 0U);
+  EXPECT_EQ(file.read_at_async(got.data(), got.size(), 0).get(), got.size());
+}
+
+// Whether it is a directory, and which one, would be unknown.
+TEST(FailingSetup, AFileThatTellsNothingIsRefused) {
+  const ScratchDirectory scratch;
+  write_file(scratch / "file", "abc");
+  const bulk::Engine engine;
+  const auto open = [&] { return error_of([&] { bulk::File(engine, scratch / "file"); }); };
+  EXPECT_EQ(open(), 0);
+  std::uint64_t refused = 0;
+  const Resources before = resources_now();
+  for (std::uint64_t n = 1;; ++n) {
+    const FailingCall nth("statx", n);
+    const int error = open();
+    if (!system_calls().struck()) break;
+    EXPECT_EQ(error, struck_error());
+    ++refused;
+  }
+  EXPECT_GT(refused, 0U);
+  expect_resources(before);
+}
+
 class BulkSetups : public testing::TestWithParam<bulk::Route> {};
 
 TEST_P(BulkSetups, EachCallFailsOnce) {
