@@ -86,7 +86,13 @@ int main(int argc, char** argv) {
   ferry_runtime_options options = FERRY_RUNTIME_OPTIONS_INIT;
   options.arena_bytes = UINT64_C(256) << 20;
   if (argc == 4 && strcmp(argv[1], "--placement") == 0) {
-    options.placement = (uint32_t)strtoul(argv[2], NULL, 10);
+    char* end = NULL;
+    const long number = strtol(argv[2], &end, 10);
+    if (end == argv[2] || *end != '\0' || number < 0 || number > FERRY_PLACEMENT_AUTOMATIC) {
+      fprintf(stderr, "ferry-lines: --placement %s: from 0 to 3\n", argv[2]);
+      return 2;
+    }
+    options.placement = (uint32_t)number;
     options.cache_bytes = UINT64_C(64) << 20;
   } else if (argc != 2) {
     fprintf(stderr, "usage: ferry-lines [--placement N] FILE\n");

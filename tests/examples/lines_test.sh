@@ -25,5 +25,6 @@ for file in text empty none edge; do
   done
 done
 
-expect_refusals "$lines_program" "$scratch/missing" "--placement 4 $scratch/text" "a b" "$scratch"
+expect_refusals "$lines_program" "$scratch/missing" "--placement 4 $scratch/text" \
+  "--placement x $scratch/text" "--placement 4294967296 $scratch/text" "--placement -1 $scratch/text" "a b" "$scratch"
 printf '%d checks passed\n' "$checks"

@@ -8,7 +8,7 @@ expect_refusals() {
     status=0
     # shellcheck disable=SC2086  # several words on purpose
     output=$("$program" $arguments 2>&1) || status=$?
-    if [[ $status != 2 || $(wc -l <<<"$output") != 1 ]]; then
+    if [[ $status != 2 || -z $output || $(wc -l <<<"$output") != 1 ]]; then
       printf 'FAILED: "%s" ended with %s: %s\n' "$arguments" "$status" "$output"
       exit 1
     fi
