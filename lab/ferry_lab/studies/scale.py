@@ -345,14 +345,20 @@ def misses_of(row: Row) -> float:
 
 
 def hit_and_miss_ns(document: Document) -> tuple[float, float]:
-    """Returns what a hit costs, and what a miss costs more, by the line through all hit rates."""
+    """Returns what a hit costs, and what a miss costs more.
+
+    The line goes through the row with the fewest misses: hits were measured there, and the rows with
+    many misses, whose times are far larger, would move it as far as a hit takes.
+    """
     rows = rows_of(document, "hits")
-    misses = [misses_of(row) for row in rows]
-    times = [call_ns(document, row).median for row in rows]
-    if max(misses) == min(misses):
-        return times[0], 0.0
-    slope, base = (float(one) for one in np.polyfit(misses, times, 1))
-    return max(base, 0.0), max(slope, 0.0)
+    points = sorted((misses_of(row), call_ns(document, row).median) for row in rows)
+    (misses, time), *_ = points
+    further = [(share - misses, longer - time) for share, longer in points]
+    spread = sum(share**2 for share, _ in further)
+    if spread == 0:
+        return time, 0.0
+    miss = max(sum(share * longer for share, longer in further) / spread, 0.0)
+    return max(time - misses * miss, 0.0), miss
 
 
 # ---- the answer ----------------------------------------------------------------------------------

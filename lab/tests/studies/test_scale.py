@@ -176,6 +176,13 @@ def test_a_miss_has_its_price() -> None:
     assert hit_and_miss_ns(scale_document()) == (pytest.approx(1000, rel=0.01), pytest.approx(10_000, rel=0.01))
 
 
+def test_a_hit_costs_what_it_took_where_all_calls_were_hits() -> None:
+    """However little the misses lie on a line: here the few of them take twice as long as the many."""
+    hit, miss = hit_and_miss_ns(scale_document(times={"hits/99": 1.1, "hits/90": 2.0}))
+    assert hit == pytest.approx(1000, rel=0.01)
+    assert miss == pytest.approx(10_400, rel=0.02)
+
+
 def test_a_tail_that_grows_alone_is_seen() -> None:
     document = scale_document(tails={"open/4096": 20.0})
     (section,) = [s for s in Scale().sections(document) if s.title == "Open files"]
