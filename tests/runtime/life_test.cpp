@@ -65,6 +65,9 @@ TEST(Options, RefusesWhatCannotBe) {
   options.cache_bytes = 1 << 20;
   options.service_threads = ~0U;
   EXPECT_EQ(refused(options, "service_threads"), EINVAL);
+  options.service_threads = 0;
+  options.server_threads = ~0U;
+  EXPECT_EQ(refused(options, "server_threads"), EINVAL);
   options = small_options();
   options.device_cpus = "nonsense";
   EXPECT_EQ(refused(options, "device_cpus"), EINVAL);
