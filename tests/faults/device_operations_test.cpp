@@ -1,11 +1,14 @@
 // Each operation of a device program on its storage fails, for every one that it makes.
 
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <string>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include "faults/device_program.hpp"
@@ -87,6 +90,38 @@ TEST_P(DeviceOperations, EachFailsOnce) {
   }
   std::cout << "[  POINTS  ] " << points << '\n';
   expect_resources(before);
+}
+
+// What calls of every placement see is what the storage has, whatever it did before it failed.
+TEST(FailedHostWrite, LeavesWhatTheStorageHas) {
+  const ScratchDirectory scratch(build_folder());
+  for (const bool appends : {false, true}) {
+    FaultRig rig({"HostBesideCache", device::Placement::host});
+    Calls& calls = *rig.calls;
+    const std::string path = scratch / (appends ? "appended" : "written");
+    const int flags = O_RDWR | O_CREAT | (appends ? O_APPEND : 0);
+    const int file = calls.open(path.c_str(), flags, 0600);
+    ASSERT_GT(file, 0);
+    std::memset(rig.memory, 'a', 5000);
+    ASSERT_EQ(calls.pwrite(file, rig.memory, 5000, 0), 5000);
+    calls.use(device::Placement::compute);
+    ASSERT_EQ(calls.pread(file, rig.memory, 5000, 0), 5000) << "its pages are in the cache";
+    calls.use(device::Placement::host);
+    rig.storage->mode = FaultMode::done;
+    rig.storage->point.arm(1);
+    std::memset(rig.memory, 'b', 8000);
+    EXPECT_EQ(calls.pwrite(file, rig.memory, 8000, 0), -EIO);
+    rig.storage->point.disarm();
+    const std::string wanted =
+        appends ? std::string(5000, 'a') + std::string(8000, 'b') : std::string(8000, 'b');
+    ASSERT_EQ(read_file(path), wanted);
+    device::FileStatus status{};
+    EXPECT_EQ(calls.fstat(file, &status), 0);
+    EXPECT_EQ(status.size_bytes, wanted.size());
+    calls.use(device::Placement::compute);
+    EXPECT_TRUE(same_bytes(read_at(calls, file, 13'000, 0), wanted));
+    EXPECT_EQ(calls.close(file), 0);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -134,6 +134,7 @@ class HostWrite {
     cache::Pages changed = pages;
     size_before_ = files.pages().size(inode_);
     if (appends_) changed.first = size_before_ >> view.layout.page_shift;
+    changed_ = changed;
     files.pages().begin_outside(inode_, pages, changed);
     const auto error = static_cast<int>(files.pages().flush(inode_, pages));
     if (error != 0) files.pages().end_outside(inode_);
@@ -152,6 +153,12 @@ class HostWrite {
         status.size_bytes = files.pages().size(inode_) + written;
       files.pages().appended(inode_, size_before_, written, status.size_bytes);
     }
+    if (result < 0) {
+      // The storage may have written some of it, and made the file longer.
+      FileStatus status{};
+      const bool is_known = storage_status(requester, call.file, status) == 0;
+      files.pages().renew(inode_, changed_, is_known ? status.size_bytes : 0);
+    }
     std::uint64_t left = appends_ ? 0 : written;
     auto at = static_cast<std::uint64_t>(call.offset);
     for (int i = 0; i < call.count && left > 0; ++i) {
@@ -167,6 +174,7 @@ class HostWrite {
  private:
   std::uint32_t inode_ = 0;
   std::uint64_t size_before_ = 0;
+  cache::Pages changed_;
   bool appends_ = false;
 };
 

@@ -228,6 +228,13 @@ class PageCache {
     resize(inode, size);
   }
 
+  // An outside call that was to change these pages has failed, after a flush: drops them, so that
+  // they are read again. The file has `size` bytes at least.
+  FERRY_DEVICE_CALL void renew(std::uint32_t inode, Pages changed, std::uint64_t size) {
+    frames_.each_of(inode, changed, [&](std::uint32_t frame) { drop_page(frame, inode); });
+    grow(inode, view_.size_of(size));
+  }
+
   // An outside call has put `bytes` at `offset` into the file, after a flush: cached pages follow.
   FERRY_DEVICE_CALL void update(std::uint32_t inode, const void* from, std::uint64_t bytes,
                                 std::uint64_t offset) {
