@@ -1,6 +1,7 @@
 #include "bulk/callbacks.hpp"
 
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "base/cpus.hpp"
@@ -10,15 +11,13 @@ namespace ferry::bulk {
 void Callbacks::post(std::function<void()> callback) {
   {
     const std::lock_guard lock(mutex_);
-    if (!stopping_) {
-      waiting_.push_back(std::move(callback));
-      // Keeps this object alive, which its own last callback may release.
-      if (thread_.joinable() || start_thread()) {
+    if (!stopping_ && (thread_.joinable() || start_thread())) {
+      try {
+        waiting_.push_back(std::move(callback));
         more_.notify_one();
         return;
+      } catch (const std::bad_alloc&) {  // it is still here
       }
-      callback = std::move(waiting_.back());
-      waiting_.pop_back();
     }
   }
   callback();
@@ -26,6 +25,7 @@ void Callbacks::post(std::function<void()> callback) {
 
 bool Callbacks::start_thread() {
   try {
+    // Keeps this object alive, which its own last callback may release.
     thread_ = std::thread([self = shared_from_this()] { self->run(); });
   } catch (const std::exception&) {
     return false;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -167,7 +168,7 @@ GpuRuntime::~GpuRuntime() {
   if (implementation_->made_here) {
     try {
       shutdown(shutdown_deadline_default);
-    } catch (const Error&) {  // shutdown() would report it; nobody is left to hear it
+    } catch (const std::exception&) {  // shutdown() would report it; nobody is left to hear it
     }
   } else {
     static_cast<void>(implementation_.release());

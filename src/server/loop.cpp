@@ -52,6 +52,7 @@ Loop::Loop(const device::ArenaView& arena, storage::Storage& storage, FileTable&
     job.next = free_;
     free_ = &job;
   }
+  deferred_closes_.reserve(jobs_.size());  // a close that has begun needs no memory
 }
 
 void Loop::run() {

@@ -1,17 +1,21 @@
 // Each allocation fails, for every one of a program on a runtime.
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include "backend/cpu/arena.hpp"
+#include "bulk/callbacks.hpp"
 #include "faults/allocations.hpp"
 #include "faults/resources.hpp"
 #include "faults/runtime_program.hpp"
@@ -19,6 +23,7 @@
 #include "support/depth.hpp"
 #include "support/files.hpp"
 #include "support/small_runtimes.hpp"
+#include "support/within.hpp"
 
 namespace ferry::test {
 namespace {
@@ -110,6 +115,27 @@ TEST_F(SingleAllocations, AFileTableClosesWithoutMemory) {
     EXPECT_FALSE(allocations().struck());
     allocations().disarm();
   }
+}
+
+// One for which there is no memory runs where it is posted.
+TEST_F(SingleAllocations, NoCallbackIsLost) {
+  const auto callbacks = std::make_shared<bulk::Callbacks>();
+  std::atomic<bool> may_go = false;
+  std::atomic<int> ran = 0;
+  callbacks->post([&] { eventually([&] { return may_go.load(); }); });
+  const std::function<void()> counts = [&] { ++ran; };
+  std::uint64_t struck = 0;
+  for (int i = 0; i < 100; ++i) {
+    std::function<void()> one = counts;
+    allocations().arm(1);
+    callbacks->post(std::move(one));
+    if (allocations().struck()) ++struck;
+    allocations().disarm();
+  }
+  EXPECT_GT(struck, 0U);
+  may_go = true;
+  callbacks->stop();
+  EXPECT_TRUE(eventually([&] { return ran == 100; }));
 }
 
 // It binds itself to a CPU first.

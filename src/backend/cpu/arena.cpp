@@ -112,6 +112,7 @@ void* Heap::allocate(std::uint64_t bytes, std::uint64_t alignment) {
     const std::uint64_t aligned = (start + offset + alignment - 1) / alignment * alignment - start;
     const std::uint64_t skipped = aligned - offset;
     if (size < skipped || size - skipped < bytes) continue;
+    const std::uint64_t begin = offset;
     const std::uint64_t behind = size - skipped - bytes;
     // What needs memory comes first; no range is lost if there is none.
     Ranges taken;
@@ -121,7 +122,7 @@ void* Heap::allocate(std::uint64_t bytes, std::uint64_t alignment) {
     if (skipped > 0) {
       size = skipped;
     } else {
-      free_.erase(offset);
+      free_.erase(begin);
     }
     used_.merge(taken);
     free_.merge(rest);
