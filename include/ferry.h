@@ -231,7 +231,9 @@ typedef int (*ferry_program)(ferry_thread* thread, void* user);
 // options, among them a CPU that the process may not use; -ENOMEM; -E2BIG as above.
 int ferry_runtime_create(ferry_runtime** runtime, const ferry_runtime_options* options);
 // Ends the server after ferry_runtime_shutdown() with ten seconds, and frees the device's memory.
-// -EBUSY, and nothing happens, while another thread is in a function with this runtime.
+// -EIO if data was lost or a file had errors that nobody was told. -EBUSY, and nothing happens,
+// while another thread is in a function with this runtime. With other errors than -EBUSY, -EINVAL,
+// -EBADF and -ECHILD the handle is gone.
 int ferry_runtime_destroy(ferry_runtime* runtime);
 
 // Runs `program(thread, user)` on every device thread, and waits for all of them and for transfers

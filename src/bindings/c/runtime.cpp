@@ -15,6 +15,7 @@
 #include "bindings/c/device_thread.hpp"
 #include "bindings/c/growing_struct.hpp"
 #include "bindings/c/handles.hpp"
+#include "runtime/parts.hpp"
 
 namespace ferry::c {
 
@@ -120,7 +121,9 @@ int ferry_runtime_create(ferry_runtime** runtime, const ferry_runtime_options* o
 
 int ferry_runtime_destroy(ferry_runtime* runtime) {
   return guarded([&] {
-    RuntimeHandles::mine().take_unused(runtime).reset();
+    const auto report = RuntimeHandles::mine().take_unused(runtime)->runtime.shutdown(
+        ferry::shutdown_deadline_default);
+    if (!report.finished || !report.errors.empty()) refuse(joined(report.errors), EIO);
     return 0;
   });
 }

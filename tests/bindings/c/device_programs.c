@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "check.h"
@@ -146,6 +148,30 @@ static int fails_on_one(ferry_thread* thread, void* user) {
   return ferry_device_index(thread) == job->failed_thread ? -EILSEQ : 0;
 }
 
+static int leaves_a_file_open(ferry_thread* thread, void* user) {
+  (void)user;
+  if (ferry_device_index(thread) != 0) return 0;
+  const int file = ferry_device_open(thread, "limited", O_RDWR | O_CREAT, 0600);
+  return ferry_device_pwrite(thread, file, "x", 1, 100000) == 1 ? 0 : 1;
+}
+
+// Data that no file can take is lost at the end, and not in silence.
+static void loses_data(ferry_runtime* runtime) {
+  struct rlimit before;
+  CHECK_EQUAL(getrlimit(RLIMIT_FSIZE, &before), 0);
+  CHECK(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+  CHECK_EQUAL(ferry_runtime_run(runtime, leaves_a_file_open, NULL), 0);
+  const struct rlimit limit = {4096, before.rlim_max};
+  CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  CHECK_EQUAL(ferry_runtime_shutdown(runtime, 1000), -EAGAIN);
+  CHECK_TEXT("limited");
+  CHECK_EQUAL(ferry_runtime_destroy(runtime), -EIO);
+  CHECK_TEXT("limited");
+  CHECK_EQUAL(ferry_runtime_destroy(runtime), -EBADF);
+  CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &before), 0);
+  CHECK_EQUAL(ferry_unlink("limited"), 0);
+}
+
 static int makes_calls_late(ferry_thread* thread, void* user) {
   (void)user;
   return ferry_device_open(thread, "late", O_RDONLY, 0);
@@ -193,6 +219,8 @@ int main(void) {
   CHECK_EQUAL(ferry_runtime_shutdown(runtime, 1000), 0);
   CHECK_EQUAL(ferry_runtime_run(runtime, makes_calls_late, NULL), -ESHUTDOWN);
   CHECK_EQUAL(ferry_runtime_destroy(runtime), 0);
+  CHECK_EQUAL(ferry_runtime_create(&runtime, &options), 0);
+  loses_data(runtime);
   leave_scratch();
   return 0;
 }
