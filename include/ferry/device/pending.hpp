@@ -105,6 +105,7 @@ FERRY_DEVICE_CALL void start(Caller<Group>& caller, Opcode opcode, const BatchTr
 // The first ready transfer, from `first` on and around; for the leader.
 FERRY_DEVICE inline std::uint32_t wait_for_any(Requester& requester, const Pending* pending,
                                                std::uint32_t count, std::uint32_t first) {
+  if (pending[first].finished) return first;  // it may have no ticket to wait for
   std::uint32_t found = first;
   requester.wait_until(
       [&] {

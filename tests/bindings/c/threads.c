@@ -68,14 +68,16 @@ static void files(void) {
   CHECK_EQUAL(ferry_unlink("shared"), 0);
 }
 
-// A cancelled thread ends after the call that it is in.
+// A thread that is cancelled stays until the call that it is in has returned. It ends by itself
+// here: the address sanitizer does not follow what pthread_cancel() does to a stack.
 static void* reads_while_cancelled(void* file) {
   unsigned char memory[block_bytes];
   CHECK_EQUAL(pthread_cancel(pthread_self()), 0);
   CHECK_EQUAL(ferry_pread(file, memory, block_bytes, 0), block_bytes);
-  atomic_fetch_add(&reads, 1);
-  pthread_testcancel();
-  return NULL;
+  int state = -1;
+  CHECK_EQUAL(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state), 0);
+  CHECK_EQUAL(state, PTHREAD_CANCEL_ENABLE);  // as before the call
+  return file;
 }
 
 static void a_cancelled_thread(void) {
@@ -84,11 +86,9 @@ static void a_cancelled_thread(void) {
   CHECK_EQUAL(ferry_open(&file, "zeros", O_RDONLY, 0), 0);
   pthread_t thread;
   void* result = NULL;
-  const int before = atomic_load(&reads);
   CHECK_EQUAL(pthread_create(&thread, NULL, reads_while_cancelled, file), 0);
   CHECK_EQUAL(pthread_join(thread, &result), 0);
-  CHECK(result == PTHREAD_CANCELED);
-  CHECK_EQUAL(atomic_load(&reads), before + 1);
+  CHECK(result == file);
   CHECK_EQUAL(ferry_close(file), 0);
   CHECK_EQUAL(ferry_unlink("zeros"), 0);
 }
