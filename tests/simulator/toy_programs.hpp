@@ -1,0 +1,13 @@
+// Small programs with and without a fault that depends on who runs when; instrumented.
+#pragma once
+
+namespace ferry::simulator {
+
+// A waiter that looks and then sleeps, and a waker that does not ring if nobody sleeps.
+void hand_over_a_word(bool looks_again);
+// Two threads add to a counter: with one step, or with two.
+void count_up(bool in_one_step);
+// Each thread stores its own flag and looks at the other's: not both may find it clear.
+void claim_a_place(bool with_barrier);
+
+}  // namespace ferry::simulator
