@@ -304,8 +304,9 @@ void Loop::respond(const device::Request& request, std::int64_t result, std::uin
   if (request.cell >= arena_.cell_count()) return;  // a program that wants no answer gets none
   device::AnswerCell& cell = arena_.cell(request.cell);
   const bool asleep = device::answer(cell, request.sequence, result, value);
-  // A call executed by this thread polls itself.
-  if (asleep && &cell.sequence != awaited_) futex_wake_all(&cell.sequence);
+  // A call executed by this thread polls itself. Others may wait at an unowned cell as well.
+  const bool is_polled = &cell.sequence == awaited_ && is_owned(request.cell);
+  if (asleep && !is_polled) futex_wake_all(&cell.sequence);
 }
 
 std::uint64_t Loop::outstanding(const device::RingConsumer& ring) const {
@@ -326,13 +327,10 @@ bool Loop::gives_up() const {
          Clock::now() > stop_deadline_.load(std::memory_order_relaxed);
 }
 
-// Cells are ordered by group; the unowned ones follow.
 bool Loop::admits(const device::Request& request) const {
   const std::uint32_t group = only_group_.load(std::memory_order_relaxed);
-  if (group == all_groups) return true;
-  const device::Geometry& geometry = arena_.layout.geometry;
-  const std::uint32_t owner = request.cell / geometry.cells_per_group;
-  return owner == group || owner >= geometry.groups;
+  if (group == all_groups || !is_owned(request.cell)) return true;
+  return request.cell / arena_.layout.geometry.cells_per_group == group;
 }
 
 // Once per deadline.
@@ -474,15 +472,26 @@ void Loop::serve_beside_call(const std::uint32_t* word, std::uint32_t value,
   } else if (word == nullptr) {
     std::this_thread::yield();
   } else if (std::atomic_ref(const_cast<std::uint32_t&>(*word)).load(device::acquire) == value) {
-    // This loop delivers the answer that the call waits for. Nothing rings for other waits.
-    idle(std::min<std::chrono::nanoseconds>(timeout, is_cell(word) ? timeout : call_nap));
+    // Nothing rings for what another party brings about.
+    idle(std::min<std::chrono::nanoseconds>(timeout, answers_itself(word) ? timeout : call_nap));
   }
 }
 
-bool Loop::is_cell(const std::uint32_t* word) const {
+// Cells are ordered by group; the unowned ones follow.
+bool Loop::is_owned(std::uint32_t cell) const {
+  const device::Geometry& geometry = arena_.layout.geometry;
+  return cell < geometry.groups * geometry.cells_per_group;
+}
+
+// Whether the word is a cell's whose answer this loop delivers. That of an unowned one, another
+// loop may.
+bool Loop::answers_itself(const std::uint32_t* word) const {
   const auto address = reinterpret_cast<std::uintptr_t>(word);
   const auto first = reinterpret_cast<std::uintptr_t>(&arena_.cell(0));
-  return address >= first && address < first + arena_.cell_count() * sizeof(device::AnswerCell);
+  if (address < first) return false;
+  const std::uint64_t cell = (address - first) / sizeof(device::AnswerCell);
+  if (cell >= arena_.cell_count()) return false;
+  return arena_.layout.geometry.loops == 1 || is_owned(static_cast<std::uint32_t>(cell));
 }
 
 // The loop's end came while it executes a call. No fault may pass through that, and others may wait

@@ -115,7 +115,8 @@ class Loop final : private Pump {
                          std::chrono::nanoseconds timeout);
   void end_beside_call(bool declared);
   void rest_after_end(const std::uint32_t* word, std::uint32_t value);
-  bool is_cell(const std::uint32_t* word) const;
+  bool is_owned(std::uint32_t cell) const;
+  bool answers_itself(const std::uint32_t* word) const;
   void begin_close(Job& job);
   bool takes_piece(Job& job);
   bool run_deferred_closes();

@@ -189,5 +189,54 @@ TEST_F(ServiceCall, ALoopThatHangsBesideACallIsDeclaredDead) {
   EXPECT_EQ(inside, 0);
 }
 
+// A cached call that waits for the answer of a request of the page cache, in a cell of no group.
+class ServiceCallAtAnUnownedCell : public ServiceCall {
+ protected:
+  void make_waiting_service(std::uint32_t loops) {
+    ServerOptions options;
+    options.execute = [this](std::uint32_t, const Request&, Pump& pump) {
+      std::uint32_t& word = cell().sequence;
+      ++inside;
+      while (device::SystemRef<std::uint32_t>(word).load(device::acquire) == 0)
+        pump.pump(&word, 0, 2 * test::patience);
+      return 0;
+    };
+    make(small_geometry(loops, 4), std::move(options));
+    requester = std::make_unique<Requester>(rig->arena.context(), 0);
+  }
+  device::AnswerCell& cell() const {
+    return rig->arena.view().cell(rig->arena.view().shared_cell(0));
+  }
+  // By the loop of this group.
+  void answer_by(std::uint32_t group) const {
+    Request request = test::request_of(Opcode::nop);
+    request.cell = rig->arena.view().shared_cell(0);
+    request.sequence = 1;
+    ASSERT_EQ(Requester(rig->arena.context(), group).submit_shared(request), 0);
+  }
+};
+
+TEST_F(ServiceCallAtAnUnownedCell, OthersThatWaitThereAreWoken) {
+  make_waiting_service(1);
+  const Ticket ticket = start_and_be_inside();
+  std::thread other([&] {
+    device::SystemRef<std::uint32_t>(cell().parked).store(1, device::seq_cst);
+    const auto timeout = std::chrono::nanoseconds(2 * test::patience);
+    futex_wait(&cell().sequence, 0, static_cast<std::uint64_t>(timeout.count()));
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it is asleep
+  answer_by(1);
+  test::within_patience("another that waits for the same answer", [&] { other.join(); });
+  EXPECT_EQ(result_of(ticket), 0);
+}
+
+TEST_F(ServiceCallAtAnUnownedCell, AnotherLoopsAnswerEndsTheWait) {
+  make_waiting_service(2);
+  const Ticket ticket = start_and_be_inside();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its loop is asleep
+  answer_by(1);
+  EXPECT_EQ(result_of(ticket), 0);
+}
+
 }  // namespace
 }  // namespace ferry::server
