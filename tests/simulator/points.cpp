@@ -23,16 +23,10 @@ constexpr int seq_cst = __ATOMIC_SEQ_CST;
 
 void before_atomic(bool ends_delay) {
   if (self == nullptr) return;
-  if (!self->stores.empty()) {
-    if (ends_delay) {
-      scheduler->flush_stores(*self);
-    } else if (scheduler->choices().one_in(8)) {
-      scheduler->flush_store(*self);
-    }
-  }
+  if (!ends_delay && !self->stores.empty() && scheduler->choices().one_in(8))
+    scheduler->flush_store(*self);
   scheduler->step(atomic_weight);
-  // Those delayed before a change of threads are still, but this operation comes after them.
-  if (ends_delay && !self->stores.empty()) scheduler->flush_stores(*self);
+  if (ends_delay) scheduler->flush_stores(*self);
 }
 
 void before_plain(const void* address) {
@@ -50,7 +44,8 @@ void before_plain(const void* address) {
 
 template <class T>
 T load(const volatile T* address, int order) {
-  before_atomic(order == seq_cst && false);
+  static_cast<void>(order);
+  before_atomic(false);
   if (self != nullptr) {
     for (auto store = self->stores.rbegin(); store != self->stores.rend(); ++store) {
       if (store->address != address) continue;
@@ -64,8 +59,7 @@ T load(const volatile T* address, int order) {
 
 template <class T>
 void store(volatile T* address, T value, int order) {
-  const bool delayed =
-      self != nullptr && scheduler->delays_stores() && order != seq_cst && sizeof(T) <= 8;
+  const bool delayed = self != nullptr && order != seq_cst && scheduler->delays_store_to(address);
   before_atomic(!delayed);
   if (!delayed) {
     __atomic_store_n(address, value, __ATOMIC_SEQ_CST);
@@ -183,14 +177,13 @@ FERRY_ATOMICS(32, std::uint32_t)
 FERRY_ATOMICS(64, std::uint64_t)
 
 // Copies of instrumented code are not one step: another thread may see or change half of one.
-void* __real_memcpy(void* to, const void* from, std::size_t bytes);
-void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) {
-  if (self == nullptr || bytes < 64) return __real_memcpy(to, from, bytes);
+void* ferry_simulated_memcpy(void* to, const void* from, std::size_t bytes) {
+  if (self == nullptr || bytes < 64) return std::memcpy(to, from, bytes);
   scheduler->flush_stores(*self);
   const std::size_t half = scheduler->choices().below(bytes / 8) * 8;
-  __real_memcpy(to, from, half);
+  std::memcpy(to, from, half);
   scheduler->step(atomic_weight);
-  __real_memcpy(static_cast<char*>(to) + half, static_cast<const char*>(from) + half, bytes - half);
+  std::memcpy(static_cast<char*>(to) + half, static_cast<const char*>(from) + half, bytes - half);
   return to;
 }
 }

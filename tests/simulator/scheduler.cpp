@@ -91,6 +91,12 @@ void TurnScheduler::flush_stores(Thread& thread) {
     flush_store(thread);
 }
 
+void TurnScheduler::delay_stores_in(const void* memory, std::size_t bytes) {
+  flush_all_stores();
+  delayed_first_ = memory;
+  delayed_last_ = static_cast<const char*>(memory) + bytes;
+}
+
 void TurnScheduler::flush_all_stores() {
   for (const auto& thread : threads_)
     flush_stores(*thread);
@@ -153,10 +159,17 @@ void TurnScheduler::let_time_pass() {
     }
   }
   if (next == never) fail("all threads wait for one another");
-  if (next > now_ + stall_ns && !held_up && expects_no_stall && expects_no_stall())
+  if (next > now_ + stall_ns && !held_up && is_no_stall_expected())
     fail("nothing happens for " + std::to_string((next - now_) / 1'000'000) +
          " ms while a call waits: a wake-up was lost");
   now_ = std::max(now_, next);
+}
+
+bool TurnScheduler::is_no_stall_expected() const {
+  Thread* me = std::exchange(self, nullptr);  // the function has no points
+  const bool expected = expects_no_stall && expects_no_stall();
+  self = me;
+  return expected;
 }
 
 void TurnScheduler::reschedule() {
@@ -330,6 +343,8 @@ void TurnScheduler::fail(const std::string& why) {
   std::fprintf(stderr, "at %.6f s of simulated time, after %llu switches, by %s\n",
                static_cast<double>(now_) / 1e9, static_cast<unsigned long long>(switches_),
                self != nullptr ? self->name.c_str() : "no thread");
+  std::fprintf(stderr, "threads change %s, stores are seen %s\n",
+               by_priority_ ? "by priorities" : "at random", delays_stores_ ? "late" : "at once");
   if (self != nullptr) print_stacks();
   std::fflush(stderr);
   _exit(1);

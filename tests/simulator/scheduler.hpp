@@ -82,7 +82,10 @@ class TurnScheduler {
   std::uint64_t now() const { return now_; }
   Choices& choices() { return choices_; }
   void note(std::uint64_t what);
-  bool delays_stores() const { return delays_stores_; }
+  bool delays_store_to(const volatile void* address) const {
+    return delays_stores_ && address >= delayed_first_ && address < delayed_last_;
+  }
+  void delay_stores_in(const void* memory, std::size_t bytes);
   // All, or the oldest.
   void flush_stores(Thread& thread);
   void flush_store(Thread& thread);
@@ -105,6 +108,7 @@ class TurnScheduler {
   Thread* choose();
   void wake_those_in_time();
   void let_time_pass();
+  bool is_no_stall_expected() const;
   void hand_over(Thread* next);
   void wait_for_turn(Thread& thread);
   void bury_ended();
@@ -117,6 +121,8 @@ class TurnScheduler {
   std::uint64_t weight_bits_max_ = 8;  // of what lies between two changes
   bool by_priority_ = false;
   bool delays_stores_ = false;
+  const volatile void* delayed_first_ = nullptr;
+  const volatile void* delayed_last_ = nullptr;
   bool quiet_ = false;
   std::uint64_t lowest_priority_ = 1U << 20;
   std::uint64_t running_since_ = 0;

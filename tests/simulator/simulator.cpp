@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <utility>
 
 #include <execinfo.h>
@@ -47,7 +48,11 @@ void stay_on_one_cpu() {
   static TurnScheduler only(seed);
   scheduler = &only;
   only.begin();
-  program();
+  try {
+    program();
+  } catch (const std::exception& error) {
+    only.fail(std::string("an exception: ") + error.what());
+  }
   const std::string problem = only.end();
   SimulatedRun run;
   only.fill(run);
@@ -103,6 +108,9 @@ Choices fork_choices() {
 std::uint64_t now_ns() {
   return scheduler->now();
 }
+std::string thread_name() {
+  return self->name;
+}
 void sleep_until(std::uint64_t when_ns) {
   scheduler->sleep(nullptr, when_ns, "sleeps");
 }
@@ -126,6 +134,9 @@ void count_call() {
 }
 void fail(const std::string& why) {
   scheduler->fail(why);
+}
+void delay_stores_in(const void* memory, std::size_t bytes) {
+  scheduler->delay_stores_in(memory, bytes);
 }
 void become_quiet() {
   scheduler->become_quiet();

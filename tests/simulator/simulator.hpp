@@ -57,6 +57,7 @@ SimulatedRun simulate(std::uint64_t seed, const std::function<void()>& program);
 // Other choices than the scheduler's, which do not change with what is called how often.
 Choices fork_choices();
 std::uint64_t now_ns();
+std::string thread_name();
 // Waits until then; others run.
 void sleep_until(std::uint64_t when_ns);
 void sleep_for(std::uint64_t time_ns);
@@ -69,6 +70,9 @@ void notify(const void* key);
 void note(std::uint64_t what);
 void count_call();
 [[noreturn]] void fail(const std::string& why);
+// In some runs, other threads see stores to this memory with a delay. It must be memory that code
+// without points neither frees nor reads.
+void delay_stores_in(const void* memory, std::size_t bytes);
 // From now on no thread is changed but where it waits.
 void become_quiet();
 

@@ -49,22 +49,23 @@ void count_up(bool in_one_step) {
 }
 
 void claim_a_place(bool with_barrier) {
-  for (int round = 0; round < 20; ++round) {
-    std::atomic<int> flags[2] = {0, 0};
-    std::atomic<int> owners{0};
-    const auto claim = [&](int mine) {
-      const auto order = with_barrier ? std::memory_order_seq_cst : std::memory_order_release;
-      flags[mine].store(1, order);
-      if (flags[1 - mine].load(order == std::memory_order_seq_cst ? order
-                                                                  : std::memory_order_acquire) == 0)
-        owners.fetch_add(1);
-    };
-    std::thread one([&] { claim(0); });
-    std::thread other([&] { claim(1); });
-    one.join();
-    other.join();
-    if (owners > 1) fail("a place has two owners");
-  }
+  constexpr int places = 50;
+  static std::atomic<int> flags[2][places];
+  std::atomic<int> owners[places] = {};
+  delay_stores_in(flags, sizeof flags);
+  const auto claim = [&](int mine) {
+    for (int place = 0; place < places; ++place) {
+      const auto stored = with_barrier ? std::memory_order_seq_cst : std::memory_order_release;
+      flags[mine][place].store(1, stored);
+      if (flags[1 - mine][place].load(std::memory_order_seq_cst) == 0) owners[place].fetch_add(1);
+    }
+  };
+  std::thread one([&] { claim(0); });
+  std::thread other([&] { claim(1); });
+  one.join();
+  other.join();
+  for (const std::atomic<int>& owner : owners)
+    if (owner > 1) fail("a place has two owners");
 }
 
 }  // namespace ferry::simulator
