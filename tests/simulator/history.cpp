@@ -4,9 +4,12 @@
 #include <cerrno>
 #include <utility>
 
+#include "simulator/simulator.hpp"
+
 namespace ferry::simulator {
 
 unsigned FileHistory::begin_write(std::uint64_t offset, std::uint64_t bytes) {
+  const OneStep whole;
   if (values_ == values_max) return 0;
   const auto value = static_cast<unsigned char>(++values_);
   writes_.push_back({offset, offset + bytes, offset, value, ++now_});
@@ -14,6 +17,7 @@ unsigned FileHistory::begin_write(std::uint64_t offset, std::uint64_t bytes) {
 }
 
 std::size_t FileHistory::begin_truncate(std::uint64_t size) {
+  const OneStep whole;
   writes_.push_back({size, never, size, 0, ++now_});
   return writes_.size() - 1;
 }
@@ -29,17 +33,20 @@ void FileHistory::end(Write& write, std::int64_t result) {
 }
 
 void FileHistory::end_write(unsigned value, std::int64_t result) {
+  const OneStep whole;
   const auto found = std::find_if(writes_.begin(), writes_.end(),
                                   [&](const Write& write) { return write.value == value; });
   end(*found, result);
 }
 
 void FileHistory::end_truncate(std::size_t truncation, int result) {
+  const OneStep whole;
   end(writes_[truncation], result);
 }
 
 void FileHistory::end_read(Call call, std::uint64_t offset, std::uint64_t wanted,
                            std::int64_t result, const unsigned char* data) {
+  const OneStep whole;
   const Span when{call.began, ++now_};
   if (result < 0) {
     if (result != -ESHUTDOWN) errors_.push_back(when);
@@ -49,7 +56,18 @@ void FileHistory::end_read(Call call, std::uint64_t offset, std::uint64_t wanted
   reads_.push_back({when, offset, wanted, got, std::vector<unsigned char>(data, data + got)});
 }
 
+void FileHistory::end_failed(Call call) {
+  const OneStep whole;
+  errors_.push_back({call.began, ++now_});
+}
+
+void FileHistory::may_lose() {
+  const OneStep whole;
+  errors_.push_back({++now_, never});
+}
+
 void FileHistory::end_sync(Call call, int result) {
+  const OneStep whole;
   if (result == -ESHUTDOWN) return;
   (result == 0 ? syncs_ : errors_).push_back({call.began, ++now_});
 }
@@ -100,7 +118,7 @@ std::string FileHistory::check(const std::vector<Write>& writes, const Read& rea
     for (std::uint64_t at = edges[i]; at < edges[i + 1]; ++at) {
       const std::uint64_t index = at - read.offset;
       const unsigned char value = index < read.got ? read.data[index] : 0;
-      if (value == known) continue;
+      if (value == known || (value != 0 && value == stray_)) continue;
       if (!may_be_found(writes, at, value, read.when, by)) {
         std::string text = name_ + ": byte " + std::to_string(at) + " has " +
                            std::to_string(value) + " in a transfer of " + std::to_string(read.got) +
@@ -155,24 +173,28 @@ std::string FileHistory::check_after_power_cut(const std::string& bytes) const {
 // ---- records
 
 unsigned LogHistory::begin_append(std::uint64_t bytes) {
+  const OneStep whole;
   if (records_.size() == FileHistory::values_max) return 0;
   records_.push_back({bytes, ++now_});
   return static_cast<unsigned>(records_.size());
 }
 
 void LogHistory::end_append(unsigned value, std::int64_t result) {
+  const OneStep whole;
   Record& record = records_[value - 1];
   record.ended = ++now_;
   record.done = result == static_cast<std::int64_t>(record.bytes);
 }
 
 void LogHistory::end_sync(Time began, int result) {
+  const OneStep whole;
   if (result != 0) return;
   for (Record& record : records_)
     if (record.done && record.ended < began) record.synced = true;
 }
 
 std::string LogHistory::check_read(const unsigned char* data, std::int64_t got) const {
+  const OneStep whole;
   for (std::int64_t i = 0; i < got; ++i)
     if (data[i] == 0 || data[i] > records_.size())
       return "a read of the log has " + std::to_string(data[i]) + " at byte " + std::to_string(i);

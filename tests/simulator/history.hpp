@@ -40,9 +40,11 @@ class FileHistory {
                 const unsigned char* data);
   void end_sync(Call call, int result);
   // Any other call on the file that returned an error.
-  void end_failed(Call call) { errors_.push_back({call.began, ++now_}); }
+  void end_failed(Call call);
   // From now on what was not synced may be lost, without an error that says so.
-  void may_lose() { errors_.push_back({++now_, never}); }
+  void may_lose();
+  // This value is that of no write, and may be anywhere.
+  void may_hold(unsigned char value) { stray_ = value; }
 
   bool had_errors() const { return !errors_.empty(); }
   std::size_t writes() const { return writes_.size(); }
@@ -89,6 +91,7 @@ class FileHistory {
   std::vector<Span> syncs_;
   std::vector<Span> errors_;
   unsigned values_ = 0;
+  unsigned char stray_ = 0;  // 0: none
 };
 
 // What a file of appended records may hold. Each consists of its own value.

@@ -23,7 +23,7 @@ constexpr int seq_cst = __ATOMIC_SEQ_CST;
 
 void before_atomic(bool ends_delay) {
   if (self == nullptr) return;
-  if (!ends_delay && !self->stores.empty() && scheduler->choices().one_in(8))
+  if (!ends_delay && !self->stores.empty() && scheduler->choices().one_in(16))
     scheduler->flush_store(*self);
   scheduler->step(atomic_weight);
   if (ends_delay) scheduler->flush_stores(*self);
@@ -68,6 +68,7 @@ void store(volatile T* address, T value, int order) {
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, &value, sizeof value < sizeof bytes ? sizeof value : sizeof bytes);
   self->stores.push_back({const_cast<T*>(address), bytes, sizeof value, scheduler->now()});
+  if (scheduler->choices().one_in(4)) scheduler->change_soon();
 }
 
 template <class T, class Change>

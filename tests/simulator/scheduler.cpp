@@ -106,7 +106,7 @@ void TurnScheduler::flush_all_stores() {
 
 void TurnScheduler::change_at_point() {
   draw_countdown();
-  if (quiet_) return;
+  if (quiet_ || self->steps_in_one > 0) return;
   if (by_priority_) self->priority = --lowest_priority_;
   reschedule();
 }

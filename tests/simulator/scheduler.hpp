@@ -44,7 +44,8 @@ struct Thread {
   bool is_starved = false;
   std::uint64_t priority = 0;
   std::uint64_t cpu_ns = 0;
-  unsigned yields = 0;  // since it last slept
+  unsigned yields = 0;        // since it last slept
+  unsigned steps_in_one = 0;  // OneStep
   std::deque<DelayedStore> stores;
   void* (*start)(void*) = nullptr;
   void* argument = nullptr;
@@ -90,6 +91,8 @@ class TurnScheduler {
   void flush_stores(Thread& thread);
   void flush_store(Thread& thread);
   void flush_all_stores();
+  // A thread is changed soon.
+  void change_soon() { countdown_ = static_cast<std::int64_t>(choices_.below(40)); }
   void become_quiet();
   void hold_up(const std::string& name, std::uint64_t time_ns, bool is_starved);
   bool is_held_up() const;

@@ -119,6 +119,7 @@ std::size_t SimulatedStorage::disk_of(const storage::Operation& operation) const
 }
 
 SimulatedStorage::Job SimulatedStorage::make_job(storage::Operation& operation) {
+  const OneStep whole;
   Job job;
   job.operation = &operation;
   job.kind = operation.kind;
@@ -162,6 +163,7 @@ std::uint64_t SimulatedStorage::due_time() {
 }
 
 bool SimulatedStorage::take(Job job) {
+  const OneStep whole;
   Disk& disk = disks_[disk_of(*job.operation)];
   const bool is_inline = settings_.one_in_is_inline > 0 && disk.hangs_until_ns <= now_ns() &&
                          job.fate != Fate::late && choices_.one_in(settings_.one_in_is_inline);
@@ -178,47 +180,59 @@ bool SimulatedStorage::take(Job job) {
 
 bool SimulatedStorage::cancel(storage::Operation& operation) {
   if (!settings_.cancels || operation.kind == Kind::close) return false;
+  storage::Inbox* inbox = nullptr;
   for (Disk& disk : disks_) {
+    const OneStep whole;
     const auto found = std::find_if(disk.jobs.begin(), disk.jobs.end(), [&](const Job& job) {
       return job.operation == &operation && !job.begun;
     });
     if (found == disk.jobs.end()) continue;
-    storage::Inbox& inbox = *found->inbox;
+    inbox = found->inbox;
     disk.jobs.erase(found);
-    operation.result = -ECANCELED;
-    inbox.put(operation);
-    return true;
   }
-  return false;
+  if (inbox == nullptr) return false;
+  operation.result = -ECANCELED;
+  inbox->put(operation);
+  return true;
 }
 
 // ---- a disk's thread
 
 void SimulatedStorage::work(Disk& disk) {
   for (;;) {
-    if (disk.jobs.empty()) {
-      if (ends_) return;
-      wait(&disk, never);
-      continue;
-    }
-    const auto next = std::min_element(
-        disk.jobs.begin(), disk.jobs.end(),
-        [](const Job& one, const Job& other) { return one.due_ns < other.due_ns; });
-    const std::uint64_t due = std::max(next->due_ns, disk.hangs_until_ns);
-    if (due > now_ns()) {
+    if (ends_ && disk.jobs.empty()) return;
+    if (const std::uint64_t due = next_due_time(disk); due > now_ns()) {
       wait(&disk, due);
       continue;
     }
-    if (!advance(*next)) {
-      next->due_ns = now_ns() + choices_.below(20'000);
-      continue;
-    }
-    const Job over = std::move(*next);
-    disk.jobs.erase(next);
-    note(static_cast<std::uint64_t>(over.kind) << 32 | over.done);
-    if (over.operation != nullptr) over.inbox->put(*over.operation);
+    if (const Answered answered = do_first_job(disk); answered.operation != nullptr)
+      answered.inbox->put(*answered.operation);
     point();
   }
+}
+
+std::uint64_t SimulatedStorage::next_due_time(const Disk& disk) {
+  const OneStep whole;
+  std::uint64_t due = never;
+  for (const Job& job : disk.jobs)
+    due = std::min(due, std::max(job.due_ns, disk.hangs_until_ns));
+  return due;
+}
+
+// A step of the job that is due first.
+SimulatedStorage::Answered SimulatedStorage::do_first_job(Disk& disk) {
+  const OneStep whole;
+  const auto next =
+      std::min_element(disk.jobs.begin(), disk.jobs.end(),
+                       [](const Job& one, const Job& other) { return one.due_ns < other.due_ns; });
+  if (!advance(*next)) {
+    next->due_ns = now_ns() + choices_.below(20'000);
+    return {};
+  }
+  const Answered answered{next->operation, next->inbox};
+  note(static_cast<std::uint64_t>(next->kind) << 32 | next->done);
+  disk.jobs.erase(next);
+  return answered;
 }
 
 // A step of a job.

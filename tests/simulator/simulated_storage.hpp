@@ -100,7 +100,13 @@ class SimulatedStorage final : public storage::Storage {
   struct OpenedFile;
   class DiskQueue;
 
+  struct Answered {
+    storage::Operation* operation = nullptr;
+    storage::Inbox* inbox = nullptr;
+  };
   void work(Disk& disk);
+  static std::uint64_t next_due_time(const Disk& disk);
+  Answered do_first_job(Disk& disk);
   std::size_t disk_of(const storage::Operation& operation) const;
   Job make_job(storage::Operation& operation);
   void choose_fate(Job& job);

@@ -120,6 +120,12 @@ void sleep_for(std::uint64_t time_ns) {
 void point() {
   scheduler->step(8);
 }
+OneStep::OneStep() {
+  ++self->steps_in_one;
+}
+OneStep::~OneStep() {
+  --self->steps_in_one;
+}
 bool wait(const void* key, std::uint64_t until_ns) {
   return scheduler->sleep(key, until_ns, "waits for work");
 }

@@ -63,6 +63,16 @@ void sleep_until(std::uint64_t when_ns);
 void sleep_for(std::uint64_t time_ns);
 // Another thread may continue here.
 void point();
+// While it lives, the calling thread goes on at points: what the simulation itself does is one
+// step. Functions of the C++ library have points even there, where the linker chose those of
+// instrumented code.
+class [[maybe_unused]] OneStep {
+ public:
+  OneStep();
+  ~OneStep();
+  OneStep(const OneStep&) = delete;
+  OneStep& operator=(const OneStep&) = delete;
+};
 // Sleeps until notify(key), or then. Returns false if that time has come.
 bool wait(const void* key, std::uint64_t until_ns);
 void notify(const void* key);
