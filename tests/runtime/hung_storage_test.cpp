@@ -442,5 +442,39 @@ TEST_F(HungStorage, HarmsCallsOnItsOwnFilesOnly) {
   }
 }
 
+// Their fills hold every page for as long as it hangs.
+TEST_F(HungStorage, ItsReadersMayHoldTheWholeCache) {
+  constexpr std::uint32_t pages = 4;
+  make(pages);
+  std::array<int, on_hung> files{};
+  for (std::uint32_t i = 0; i < on_hung; ++i) {
+    failing->set_contents(path_of(i), pattern(pages * page, i));
+    files[i] = rig->calls(i).open(path_of(i).c_str(), O_RDONLY);
+    ASSERT_GT(files[i], 0);
+  }
+  const std::string healthy = pattern(pages * page, 7);
+  test::write_file(path_of(on_hung), healthy);
+  test::Calls others = rig->calls(on_hung, Placement::compute);
+  const int file = others.open(path_of(on_hung).c_str(), O_RDWR);
+  ASSERT_GT(file, 0);
+  failing->all_hang = true;
+  std::vector<std::jthread> readers;
+  for (std::uint32_t i = 0; i < on_hung; ++i) {
+    readers.emplace_back([&, i] {
+      test::Calls mine = rig->calls(i, Placement::compute);
+      EXPECT_TRUE(same_bytes(read_at(mine, files[i], pages / on_hung * page, 0),
+                             pattern(pages * page, i).substr(0, pages / on_hung * page)));
+    });
+  }
+  EXPECT_TRUE(eventually([&] { return failing->reads >= on_hung; }));
+  within_patience("calls beside readers that hold the whole cache", [&] {
+    EXPECT_TRUE(same_bytes(read_at(others, file, 2 * page, 0), healthy.substr(0, 2 * page)));
+    EXPECT_EQ(others.pwrite(file, healthy.data(), 100, page), 100);
+  });
+  failing->all_hang = false;
+  readers.clear();
+  EXPECT_EQ(others.close(file), 0);
+}
+
 }  // namespace
 }  // namespace ferry::hung_storage_test

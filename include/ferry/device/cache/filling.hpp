@@ -215,8 +215,20 @@ class Filling {
           if (failing(file) != 0) stuck = true;
           if (!own) elsewhere = true;
         });
-    if (taken == 0 && elsewhere && ++fruitless_ >= fruitless_max) stuck = true;
+    if (taken == 0 && (elsewhere || is_full_of_others(mine)) && ++fruitless_ >= fruitless_max)
+      stuck = true;
     return taken;
+  }
+
+  // Whether every frame is in use by transfers and readers of other storages.
+  FERRY_DEVICE_CALL bool is_full_of_others(std::uint32_t mine) const {
+    constexpr std::uint64_t in_use = State::pins | State::filling | State::writing;
+    for (std::uint32_t frame = 0; frame < view_.layout.geometry.frames; ++frame) {
+      const std::uint64_t now = frames_.state(frame).load(acquire);
+      if ((now & in_use) == 0 || (now & (State::taken | State::orphan)) != 0) return false;
+      if (storage(view_, inode_of(frames_.key(frame))) == mine) return false;
+    }
+    return true;
   }
 
   // Another group entered the page, or every frame is in use: look again, unless frames are stuck.
