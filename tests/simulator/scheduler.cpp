@@ -42,6 +42,8 @@ TurnScheduler::TurnScheduler(std::uint64_t seed) : choices_(seed) {
   weight_bits_max_ = (by_priority_ ? 9 : 8) + 3 * choices_.below(3);
   delays_stores_ = choices_.one_in(2);
   draw_countdown();
+  if (const char* text = std::getenv("FERRY_SIMULATOR_STOP_MS"); text != nullptr)
+    stops_at_ = std::strtoull(text, nullptr, 10) * 1'000'000;
 }
 
 void TurnScheduler::begin() {
@@ -173,6 +175,7 @@ bool TurnScheduler::is_no_stall_expected() const {
 }
 
 void TurnScheduler::reschedule() {
+  if (now_ >= stops_at_) fail("stopped by FERRY_SIMULATOR_STOP_MS");
   self->cpu_ns += now_ - running_since_;
   Thread* next = choose();
   while (next == nullptr) {

@@ -129,7 +129,8 @@ class TurnScheduler {
   bool quiet_ = false;
   std::uint64_t lowest_priority_ = 1U << 20;
   std::uint64_t running_since_ = 0;
-  Thread* ended_ = nullptr;  // handed its turn over for the last time
+  std::uint64_t stops_at_ = never;  // to look at a run in the middle
+  Thread* ended_ = nullptr;         // handed its turn over for the last time
   std::uint64_t digest_ = 0xcbf29ce484222325;
   std::uint64_t points_ = 0;
   std::uint64_t switches_ = 0;
