@@ -354,6 +354,11 @@ void SimulatedStorage::execute(Job& job) {
       open(job);
       break;
     case Kind::close:
+      for (const Disk& disk : disks_)
+        for (const Job& other : disk.jobs)
+          if (other.operation != nullptr && other.operation != &operation &&
+              other.operation->file == operation.file)
+            fail("a file is closed while an operation uses it");
       delete operation.file;
       break;
     case Kind::file_status:
