@@ -1,5 +1,9 @@
 # What every target of the project shares.
-if(FERRY_SANITIZER)
+if(FERRY_SANITIZER STREQUAL "fuzz")
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(FERRY_SANITIZER)
   add_compile_options(-fsanitize=${FERRY_SANITIZER} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${FERRY_SANITIZER})
   # Checks that are calls compile in less time than those in place, and here run as fast.
