@@ -74,7 +74,9 @@ TypeMap TypeMap::strided(std::int64_t count, std::int64_t block_bytes, std::int6
   const std::int64_t period = product(count, stride_bytes);
   if (stride_bytes == block_bytes) return contiguous(period);
   std::vector<Extent> extents;
-  extents.reserve(static_cast<std::size_t>(count));
+  const auto number = static_cast<std::size_t>(count);
+  require(number <= extents.max_size(), "more blocks than memory can list");
+  extents.reserve(number);
   for (std::int64_t i = 0; i < count; ++i)
     extents.push_back({i * stride_bytes, block_bytes});
   return list(extents, period);
@@ -101,9 +103,11 @@ TypeMap TypeMap::subarray(std::span<const std::int64_t> sizes,
 TypeMap TypeMap::list(std::span<const Extent> extents, std::int64_t period_bytes) {
   std::vector<Extent> joined;
   std::int64_t end = 0;
+  std::int64_t all = 0;
   for (const Extent& extent : extents) {
     require(extent.bytes >= 0, "an extent of negative size");
     if (extent.bytes == 0) continue;
+    all = sum(all, extent.bytes);  // before neighbours are joined
     end = std::max(end, sum(extent.offset, extent.bytes));
     append(joined, extent);
   }

@@ -151,6 +151,7 @@ Uri parse_uri(std::string_view text) {
   const std::string_view separator = local ? ":" : "://";
   const std::size_t start = text.find(separator);
   if (start == std::string_view::npos) throw std::invalid_argument("not a URI with ://");
+  if (text.find('\0') != text.npos) throw std::invalid_argument("a zero byte in a URI");
   text.remove_prefix(start + separator.size());
   Uri uri;
   const std::size_t question = text.find('?');

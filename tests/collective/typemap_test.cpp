@@ -94,10 +94,17 @@ TEST(TypeMap, RefusesWhatMakesNoSense) {
   EXPECT_EQ(error_of([] { TypeMap::strided(-1, 1, 1); }), EINVAL);
   EXPECT_EQ(error_of([] { TypeMap::strided(3, 4, -8); }), EINVAL);
   EXPECT_EQ(error_of([&] { TypeMap::strided(4, 1, huge / 2); }), EINVAL);
+  EXPECT_EQ(error_of([&] { TypeMap::strided(huge / 2, 1, 2); }), EINVAL);
   EXPECT_EQ(error_of([&] { TypeMap::subarray(one, two, one, 8); }), EINVAL);
   EXPECT_EQ(error_of([&] { TypeMap::subarray({}, {}, {}, 8); }), EINVAL);
   EXPECT_EQ(error_of([&] {
               const std::vector<Extent> extents{{huge - 1, 2}};
+              TypeMap::list(extents);
+            }),
+            EINVAL);
+  EXPECT_EQ(error_of([&] {
+              // Neighbours, which together are longer than any file.
+              const std::vector<Extent> extents{{-huge, huge}, {0, 1}};
               TypeMap::list(extents);
             }),
             EINVAL);

@@ -46,6 +46,7 @@ TEST(Uri, RefusesWhatItDoesNotUnderstand) {
                            "nfs://host:x/x", "nfs://host/%", "nfs://host/%4", "nfs://host/%zz",
                            "nfs://host/%00", "nfs://host/x?uid", "nfs://host/x?=7", "/x"})
     EXPECT_THROW(parse_uri(text), std::invalid_argument) << text;
+  EXPECT_THROW(parse_uri(std::string_view("nfs://host/a\0b", 14)), std::invalid_argument);
   const Uri uri = parse_uri("nfs://host/x?uid=-1&gid=99&name=x");
   EXPECT_THROW(uri.number("uid", 0, 0, 10), std::invalid_argument);
   EXPECT_THROW(uri.number("gid", 0, 0, 10), std::invalid_argument);
