@@ -139,5 +139,10 @@ TEST(StorageName, WithoutABlockDeviceTheMountPointCounts) {
   EXPECT_FALSE(is_same_storage(memory, {"tmpfs", "", 0, "/tmp"}));
 }
 
+// It fails an assertion of toml++ 3.3, which would end the program.
+TEST(ParseProfile, RefusesKeysThatBeginWithNothing) {
+  EXPECT_THROW(parse_profile("[[.[[t[[]]\n"), ProfileError);
+}
+
 }  // namespace
 }  // namespace ferry
