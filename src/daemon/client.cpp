@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <ferry/device/cache/hits.hpp>
@@ -97,6 +98,31 @@ void* map_unlocked(int file, std::uint64_t bytes) {
   return MAP_FAILED;
 }
 
+// Whether what ferryd tells of its memory lies in it, and all that the layout says in the cache.
+bool fits_into(const SharedMemory& memory, int file) {
+  struct stat status {};
+  if (fstat(file, &status) != 0 || memory.bytes > static_cast<std::uint64_t>(status.st_size))
+    return false;
+  const auto lies_inside = [&](std::uint64_t at, std::uint64_t bytes) {
+    return at % alignof(SharedTable) == 0 && at <= memory.bytes && bytes <= memory.bytes - at;
+  };
+  const cache::CacheLayout& layout = memory.layout;
+  const cache::CacheGeometry& geometry = layout.geometry;
+  const std::uint32_t page_bytes = geometry.page_bytes;
+  const bool is_possible =
+      page_bytes >= cache::page_bytes_min && page_bytes <= cache::page_bytes_max &&
+      (page_bytes & (page_bytes - 1)) == 0 && geometry.frames <= cache::frames_max &&
+      geometry.inodes <= 1U << cache::inode_bits && geometry.groups <= cache::groups_max &&
+      geometry.groups >= readers_max && memory.first_group <= geometry.groups - readers_max;
+  if (!is_possible) return false;
+  const cache::CacheLayout right = cache::lay_out(geometry);
+  return right.page_shift == layout.page_shift && right.bucket_mask == layout.bucket_mask &&
+         right.counters == layout.counters && right.marks == layout.marks &&
+         right.readers == layout.readers && right.buckets == layout.buckets &&
+         right.frames == layout.frames && right.pages == layout.pages &&
+         lies_inside(memory.table, sizeof(SharedTable)) && lies_inside(memory.cache, right.bytes);
+}
+
 std::atomic<std::uint64_t> attachments{0};  // numbers so far
 pthread_key_t leaving_key;
 std::atomic<bool> has_leaving_key{false};
@@ -130,8 +156,10 @@ int Client::attach() {
   int file = -1;
   if (const int error = ask(request, -1, answer, file); error != 0) return error;
   const SharedMemory& memory = answer.memory;
-  void* base = file < 0 ? MAP_FAILED : map_unlocked(file, memory.bytes);
+  const bool fits = file >= 0 && fits_into(memory, file);
+  void* base = fits ? map_unlocked(file, memory.bytes) : MAP_FAILED;
   if (file >= 0) close(file);
+  if (!fits) return EPROTO;
   if (base == MAP_FAILED) return ENOMEM;
   auto* bytes = static_cast<unsigned char*>(base);
   // The cache's records and the table; the files' data stay as they are.
@@ -304,6 +332,8 @@ bool Client::copy(const Attached& here, std::uint32_t group, const ServedFile& f
     const std::uint64_t step = std::min(bytes, view.page_bytes() - begin);
     const std::uint64_t key = cache::key_of(file.inode, offset >> view.layout.page_shift);
     const auto copied_from = [&](std::uint32_t frame) {
+      // Every process that ferryd serves can store into the table.
+      if (frame >= view.layout.geometry.frames) return false;
       mark.store(frame + 1, device::seq_cst);  // M1
       const std::uint64_t state =
           device::DeviceRef<std::uint64_t>(view.frame(frame).state).load(device::seq_cst);

@@ -1,5 +1,6 @@
 #include "daemon/messages.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -11,14 +12,25 @@
 #include "base/socket_messages.hpp"
 
 namespace ferry::daemon {
+namespace {
+
+// Of this version, with numbers that can be: they become indices.
+bool is_believable(const DaemonAnswer& answer) {
+  return answer.magic == messages_magic && answer.version == messages_version &&
+         answer.error >= 0 && answer.reader_count <= readers_at_once &&
+         std::all_of(answer.readers, answer.readers + answer.reader_count,
+                     [](std::uint32_t reader) { return reader < readers_max; }) &&
+         answer.file.entry < files_max;
+}
+
+}  // namespace
 
 int exchange(int socket, const DaemonRequest& request, int descriptor, DaemonAnswer& answer,
              int& received) {
   received = -1;
   int error = send_message(socket, &request, sizeof request, descriptor);
   if (error == 0) error = receive_message(socket, &answer, sizeof answer, received);
-  if (error == 0 && (answer.magic != messages_magic || answer.version != messages_version))
-    error = EPROTO;
+  if (error == 0 && !is_believable(answer)) error = EPROTO;
   if (error == 0) error = answer.error;
   if (error != 0 && received >= 0) {
     close(received);

@@ -231,6 +231,36 @@ TEST(Serving, EndsWhenItsSocketHasLostItsName) {
   EXPECT_TRUE(eventually([&] { return rig.has_ended(); }));
 }
 
+// Another process may have stored anything into the memory that all of them share.
+TEST(Serving, GarbageInTheSharedTableHarmsNoReader) {
+  DaemonRig rig;
+  OfferedFile file(rig.client, rig.file("data", pattern(100'000, 1)));
+  ASSERT_EQ(file.error(), 0);
+  std::string read;
+  ASSERT_EQ(file.read(read, 1000, 0), 1000);
+  const Descriptor socket(ferry::daemon::connect_to(rig.socket().c_str(), 10'000));
+  ferry::daemon::DaemonRequest request;
+  request.kind = ferry::daemon::RequestKind::attach;
+  ferry::daemon::DaemonAnswer answer;
+  int received = -1;
+  ASSERT_EQ(ferry::daemon::exchange(socket, request, -1, answer, received), 0);
+  const Descriptor memory(received);
+  // ferryd itself uses the table as well.
+  rig.end();
+  const ferry::device::cache::CacheLayout& layout = answer.memory.layout;
+  void* mapped = mmap(nullptr, answer.memory.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  ferry::device::cache::View view;
+  view.layout = layout;
+  view.base = static_cast<unsigned char*>(mapped) + answer.memory.cache;
+  constexpr std::uint64_t any_frame = (1U << ferry::device::cache::frame_bits) - 1;
+  for (std::uint32_t bucket = 0; bucket <= layout.bucket_mask; ++bucket)
+    for (std::uint64_t& entry : view.bucket(bucket).entries)
+      if (entry != 0) entry |= any_frame;
+  EXPECT_EQ(file.try_read(read, 1000, 0), Client::gone);
+  munmap(mapped, answer.memory.bytes);
+}
+
 TEST(Serving, DescriptorsThatNobodyAskedForAreClosed) {
   constexpr int messages = 20;
   DaemonRig rig;
