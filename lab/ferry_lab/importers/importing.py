@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,10 +62,12 @@ def _gather(path: str, gathered: _Gathered) -> None:
     if reader is None:
         raise FerryError(f"{path} is nothing that ferry import knows; {_HOW}")
     try:
-        gathered.rows += reader(parsed, path)
+        rows = reader(parsed, path)
+        json.dumps(msgspec.to_builtins(rows), allow_nan=False)  # ValueError for a rate without bound
+        gathered.rows += rows
     except NotUnderstood as error:
         raise FerryError(f"{path}: {error}; {_HOW}") from None
-    except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         what = f"{type(error).__name__}: {error}"
         raise FerryError(f"{path} is not as it should be ({what}); {_HOW}") from None
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 
 import msgspec
 
 from ferry.errors import FerryError
 from ferry.native import Json
 from ferry_lab.results.records import SCHEMA, Document, read_document
+
+
+def _finite(text: str) -> float:
+    """A number of a document. JSON has no infinite ones, but Python's reader takes them."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
 
 
 def load(path: str, how: str) -> Json:
@@ -26,7 +35,8 @@ def load(path: str, how: str) -> Json:
     lines = text.splitlines(keepends=True)
     first = next((i for i, line in enumerate(lines) if line.startswith("{")), None)
     try:
-        document = json.loads("".join(lines[first:]) if first is not None else text)
+        whole = "".join(lines[first:]) if first is not None else text
+        document = json.loads(whole, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
         raise FerryError(f"{path} is no JSON; {how}") from None
     if not isinstance(document, dict):
