@@ -2,16 +2,19 @@
 // uncommitted data when it restarts, can leave requests unread, and lists any names it is given.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -126,6 +129,12 @@ class FakeNfsServer : public Listener {
     const std::lock_guard lock(mutex_);
     commit_error_ = error;
   }
+  // Changes replies before they are sent: gets the name of a reply's encoder, and the reply. On the
+  // server's thread.
+  void spoil(std::function<void(std::string_view encoder, void* reply)> how) {
+    const std::lock_guard lock(mutex_);
+    spoil_ = std::move(how);
+  }
   // Answered ones.
   unsigned commits() const { return commits_.load(); }
   // All connections ever made.
@@ -154,6 +163,7 @@ class FakeNfsServer : public Listener {
   };
   using Number = std::uint64_t;  // of a file, and its handle
   static constexpr Number root = 1;
+  static constexpr std::uint64_t file_bytes_max = 64 << 20;  // it is memory
 
   // ---- the calls, which identify their server by their thread
 
@@ -163,12 +173,14 @@ class FakeNfsServer : public Listener {
   }
   template <class Reply>
   static int answer(rpc_context* rpc, rpc_msg* call, Reply& reply, const char* encoder) {
+    if (current->spoil_ != nullptr) current->spoil_(encoder, &reply);
     return current->library_.send_reply(rpc, call, &reply, current->library_.procedure(encoder),
                                         1 << 20);
   }
   static Number number_of(const nfs_fh3& handle) {
     Number number = 0;
-    std::memcpy(&number, handle.data.data_val, sizeof number);
+    const std::size_t bytes = std::min<std::size_t>(handle.data.data_len, sizeof number);
+    if (bytes > 0) std::memcpy(&number, handle.data.data_val, bytes);
     return number;
   }
   static nfs_fh3 handle_of(Number& number) {
@@ -277,6 +289,11 @@ class FakeNfsServer : public Listener {
     const auto& arguments = arguments_of<WRITE3args>(call);
     File& file = current->files_[number_of(arguments.file)];
     const std::uint64_t end = arguments.offset + arguments.data.data_len;
+    if (arguments.offset > file_bytes_max) {
+      WRITE3res refused{};
+      refused.status = NFS3ERR_FBIG;
+      return answer(rpc, call, refused, "zdr_WRITE3res");
+    }
     if (file.bytes.size() < end) file.bytes.resize(end);
     std::memcpy(file.bytes.data() + arguments.offset, arguments.data.data_val,
                 arguments.data.data_len);
@@ -404,6 +421,7 @@ class FakeNfsServer : public Listener {
   std::vector<std::string> listed_;
   std::uint64_t verifier_ = 1;
   nfsstat3 commit_error_ = NFS3_OK;  // for the next one
+  std::function<void(std::string_view encoder, void* reply)> spoil_;
   std::thread thread_;
 };
 

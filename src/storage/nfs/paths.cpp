@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <string_view>
 #include <thread>
@@ -158,7 +159,10 @@ int NfsCalls::limits_of(NfsExport& found) {
 NfsAttributes NfsCalls::to_attributes(const fattr3& from) const {
   NfsAttributes to;
   to.type = from.type;
-  to.status.size_bytes = from.size;
+  // Larger files than a position can reach do not exist, whatever a server says. The kernel's
+  // client does the same.
+  constexpr std::uint64_t size_max = std::numeric_limits<std::int64_t>::max();
+  to.status.size_bytes = std::min(from.size, size_max);
   to.status.allocated_bytes = from.used;
   to.status.inode = from.fileid;
   // Servers choose these numbers on their own; the highest bit keeps them apart from the kernel's.
@@ -242,7 +246,9 @@ std::int64_t NfsCalls::write(NfsFile& file, const char* data, std::size_t bytes,
         [&](const WRITE3res& reply) {
           const WRITE3resok& answer = reply.resok;
           if (answer.committed == UNSTABLE) (*file.writes)->acknowledged(answer.verf);
-          return answer.count == 0 ? -EIO : static_cast<int>(answer.count);
+          // No server writes more than it got.
+          return answer.count == 0 ? -EIO
+                                   : static_cast<int>(std::min(answer.count, arguments.count));
         },
         file.changes);
     if (written < 0) return done > 0 ? static_cast<std::int64_t>(done) : written;
@@ -416,6 +422,7 @@ int NfsCalls::remove_directory(const Found& what) {
 int NfsCalls::list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool& all,
                         std::vector<DirectoryEntry>& entries) {
   from.dir = directory.argument();
+  const auto asked = from.cookie;
   return perform<READDIRPLUS3res>(
       library_.rpc_nfs3_readdirplus_async, from, [&](const READDIRPLUS3res& reply) {
         const READDIRPLUS3resok& found = reply.resok;
@@ -433,8 +440,8 @@ int NfsCalls::list_some(const NfsHandle& directory, READDIRPLUS3args& from, bool
           }
           entries.push_back(std::move(added));
         }
-        // A server that sends nothing would be asked for ever.
-        return found.reply.entries == nullptr && !all ? -EIO : 0;
+        // A server that sends nothing, or the same again, would be asked for ever.
+        return from.cookie == asked && !all ? -EIO : 0;
       });
 }
 

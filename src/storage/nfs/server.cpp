@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include <fcntl.h>
 
@@ -238,6 +239,11 @@ std::int64_t NfsServer::append(NfsCalls& calls, Operation& operation) {
   std::uint64_t end = attributes.status.size_bytes;
   std::int64_t total = 0;
   for (const iovec& vector : operation.vectors) {
+    constexpr std::uint64_t end_max = std::numeric_limits<std::int64_t>::max();
+    if (vector.iov_len > end_max - end) {
+      if (total == 0) return -EFBIG;
+      break;
+    }
     const std::int64_t written =
         calls.write(file, static_cast<const char*>(vector.iov_base), vector.iov_len, end);
     if (written < 0 && total == 0) return written;

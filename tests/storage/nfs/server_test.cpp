@@ -99,6 +99,43 @@ TEST_F(NfsServerFaults, AnotherClientOfThisProcessReportsItToo) {
   EXPECT_EQ(other_driver.close(other), 0);
 }
 
+// ---- numbers that cannot be
+
+TEST_F(NfsServerFaults, AServerThatWritesMoreThanItGotHasWrittenThat) {
+  const auto file = open("f");
+  server.spoil([](std::string_view encoder, void* reply) {
+    if (encoder == "zdr_WRITE3res")
+      static_cast<WRITE3res*>(reply)->WRITE3res_u.resok.count = 0x80000005;
+  });
+  std::uint64_t end = 0;
+  EXPECT_EQ(driver->append(file, "bytes", 5, end), 5);
+  EXPECT_EQ(end, 5U);
+  EXPECT_EQ(write(file, "bytes"), 5);
+}
+
+TEST_F(NfsServerFaults, NoFileIsLongerThanPositionsReach) {
+  const auto file = open("f");
+  server.spoil([](std::string_view encoder, void* reply) {
+    if (encoder == "zdr_GETATTR3res")
+      static_cast<GETATTR3res*>(reply)->GETATTR3res_u.resok.obj_attributes.size = ~std::uint64_t{0};
+  });
+  Status status;
+  ASSERT_EQ(driver->file_status(file, status), 0);
+  EXPECT_EQ(status.size_bytes, static_cast<std::uint64_t>(INT64_MAX));
+  std::uint64_t end = 0;
+  EXPECT_EQ(driver->append(file, "bytes", 5, end), -EFBIG);
+}
+
+TEST_F(NfsServerFaults, AListingThatDoesNotGoOnEnds) {
+  server.list({"a", "b"});
+  server.spoil([](std::string_view encoder, void* reply) {
+    if (encoder == "zdr_READDIRPLUS3res")
+      static_cast<READDIRPLUS3res*>(reply)->READDIRPLUS3res_u.resok.reply.eof = 0;
+  });
+  std::vector<std::string> names;
+  EXPECT_EQ(list(names), -EIO);
+}
+
 // ---- changes that are carried out late
 
 // A connection whose requests the server does not read yet, while it serves others.
