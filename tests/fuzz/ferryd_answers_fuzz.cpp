@@ -44,7 +44,8 @@ cache::CacheLayout small_layout() {
 // Stands for ferryd: answers each request with what the input says.
 class HostileFerryd {
  public:
-  HostileFerryd() : layout(small_layout()), bytes(cache_at + layout.bytes) {
+  explicit HostileFerryd(const test::ScratchDirectory& folder)
+      : layout(small_layout()), bytes(cache_at + layout.bytes) {
     file_ = memfd_create("fuzz", MFD_CLOEXEC);
     require(file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes)) == 0, "a memfd");
     memory = static_cast<unsigned char*>(
@@ -52,7 +53,7 @@ class HostileFerryd {
     require(memory != MAP_FAILED, "its mapping");
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    path = folder_ / "s";
+    path = folder / "s";
     std::memcpy(address.sun_path, path.c_str(), path.size());
     socket_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     require(bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
@@ -99,7 +100,6 @@ class HostileFerryd {
     }
   }
 
-  const test::ScratchDirectory folder_;
   int file_ = -1;
   int socket_ = -1;
   std::mutex mutex_;
@@ -160,7 +160,8 @@ void fill_memory(HostileFerryd& ferryd, InputBytes& input) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
-  static auto& ferryd = *new HostileFerryd;
+  static const test::ScratchDirectory folder;
+  static auto& ferryd = *new HostileFerryd(folder);
   static auto& client = *new Client(ferryd.path.c_str());
   static unsigned attachments = 0;
   InputBytes input(data, bytes);

@@ -26,11 +26,12 @@ constexpr int answer_ms = 10'000;
 
 class ServedProcess {
  public:
-  ServedProcess() : daemon_({.socket = folder_ / "run/s", .cache_bytes = 2 << 20}) {
-    socket_path = folder_ / "run/s";
+  explicit ServedProcess(const test::ScratchDirectory& folder)
+      : daemon_({.socket = folder / "run/s", .cache_bytes = 2 << 20}) {
+    socket_path = folder / "run/s";
     thread_ = std::thread([this] { daemon_.serve(); });
     thread_.detach();  // until the process ends
-    const std::string name = folder_ / "f";
+    const std::string name = folder / "f";
     test::write_file(name, test::pattern(200'000, 1));
     int pipes[2] = {-1, -1};
     require(pipe2(pipes, O_CLOEXEC) == 0, "a pipe");
@@ -38,7 +39,7 @@ class ServedProcess {
                    open(name.c_str(), O_RDONLY | O_CLOEXEC),
                    open(name.c_str(), O_RDWR | O_CLOEXEC),
                    open(name.c_str(), O_PATH | O_CLOEXEC),
-                   open(folder_.path().c_str(), O_RDONLY | O_CLOEXEC),
+                   open(folder.path().c_str(), O_RDONLY | O_CLOEXEC),
                    open("/dev/null", O_RDONLY | O_CLOEXEC),
                    memfd_create("fuzz", MFD_CLOEXEC),
                    pipes[0]};
@@ -85,7 +86,6 @@ class ServedProcess {
     close(socket);
   }
 
-  const test::ScratchDirectory folder_{test::build_folder()};  // on a disk, for leases
   Daemon daemon_;
   std::thread thread_;
 };
@@ -110,7 +110,8 @@ void store_into_table(SharedTable& table, InputBytes& input) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
-  static auto& process = *new ServedProcess;
+  static const test::ScratchDirectory folder{test::build_folder()};  // on a disk, for leases
+  static auto& process = *new ServedProcess(folder);
   InputBytes input(data, bytes);
   const auto choice = input.take<std::uint8_t>();
   if (choice % 2 != 0) store_into_table(*process.table, input);
