@@ -23,6 +23,7 @@ namespace {
 using namespace daemon;
 
 constexpr int answer_ms = 10'000;
+constexpr int tries_max = 50;
 
 class ServedProcess {
  public:
@@ -61,8 +62,11 @@ class ServedProcess {
   void check() const {
     const DaemonRequest request;
     DaemonAnswer answer;
-    require(send(&request, sizeof request, -1, answer) == 0 && answer.error == 0,
-            "ferryd does not answer any more");
+    int error = -1;
+    // It hangs up on who does not send at once, as happens where the CPUs are busy.
+    for (int tries = 0; tries < tries_max && error != 0; ++tries)
+      error = send(&request, sizeof request, -1, answer);
+    require(error == 0 && answer.error == 0, "ferryd does not answer any more");
     require(answer.status.files <= files_max, "ferryd serves more files than it can");
   }
 
@@ -72,18 +76,21 @@ class ServedProcess {
 
  private:
   void attach() {
-    const int socket = connect_to(socket_path.c_str(), answer_ms);
     DaemonRequest request;
     request.kind = RequestKind::attach;
     DaemonAnswer answer;
     int file = -1;
-    require(exchange(socket, request, -1, answer, file) == 0 && file >= 0, "attaching");
+    for (int tries = 0; tries < tries_max && file < 0; ++tries) {
+      const int socket = connect_to(socket_path.c_str(), answer_ms);
+      static_cast<void>(exchange(socket, request, -1, answer, file));
+      close(socket);
+    }
+    require(file >= 0, "attaching");
     void* memory = mmap(nullptr, answer.memory.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     require(memory != MAP_FAILED, "mapping");
     table =
         reinterpret_cast<SharedTable*>(static_cast<unsigned char*>(memory) + answer.memory.table);
     close(file);
-    close(socket);
   }
 
   Daemon daemon_;

@@ -9,8 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include <ferry/device/control.hpp>
@@ -134,8 +136,8 @@ class HostileDevice {
     }
   }
 
-  // Handles that opens returned are in cells, where a device finds them.
-  void saw_handle(std::int32_t handle) { handles_.push_back(handle); }
+  // Answers to opens are in cells, where a device finds handles.
+  void sees(const server::FileTable& files) { files_ = &files; }
 
  private:
   void publish() {
@@ -160,8 +162,13 @@ class HostileDevice {
 
   std::int32_t file() {
     const auto choice = input_.take<std::uint8_t>();
-    if (choice < 200 && !handles_.empty()) return handles_[choice % handles_.size()];
-    return choice < 240 ? choice : input_.take<std::int32_t>();
+    for (const std::int32_t handle : files_->open_handles())
+      if (handles_.empty() || handles_.back() != handle) handles_.push_back(handle);
+    if (choice < 240 && !handles_.empty()) {  // the last ones, of which some are closed
+      const std::size_t back = choice % std::min<std::size_t>(handles_.size(), 12);
+      return handles_[handles_.size() - 1 - back];
+    }
+    return input_.take<std::int32_t>();
   }
 
   void scribble() {
@@ -190,6 +197,7 @@ class HostileDevice {
   InputBytes& input_;
   std::vector<std::uint64_t> edges_;
   const std::vector<std::uint64_t> cells_{0, groups * 4, groups * 4 + 2, 0xffffffff};
+  const server::FileTable* files_ = nullptr;
   std::vector<std::int32_t> handles_;
   std::uint64_t tickets_[2]{};
   std::uint32_t sequence_ = 0;
@@ -224,10 +232,19 @@ class SuspiciousStorage final : public storage::Storage {
       require(std::find(held_.begin(), held_.end(), &operation) == held_.end(),
               "an operation was submitted twice");
       storage_.check(operation);
+      const auto uses_it = [&](const storage::Operation* held) {
+        return held->file == operation.file;
+      };
+      require(operation.kind != storage::Kind::close ||
+                  std::none_of(held_.begin(), held_.end(), uses_it),
+              "a file is closed while it is used");
+      if (is_by_path(operation.kind)) paths_[&operation] = operation.path;
       held_.push_back(&operation);
     }
     void flush() override {
       for (std::size_t count = (held_.size() + 1) / 2; count > 0; --count) {
+        if (is_by_path(held_.front()->kind))
+          require(paths_.at(held_.front()) == held_.front()->path, "a checked path has changed");
         storage_.finish(*held_.front());
         finished_.push_back(held_.front());
         held_.pop_front();
@@ -256,7 +273,13 @@ class SuspiciousStorage final : public storage::Storage {
     SuspiciousStorage& storage_;
     std::deque<storage::Operation*> held_;
     std::deque<storage::Operation*> finished_;
+    std::map<const storage::Operation*, std::string> paths_;  // as they were checked
   };
+
+  static bool is_by_path(storage::Kind kind) {
+    using storage::Kind;
+    return kind == Kind::open || kind == Kind::unlink || kind == Kind::path_status;
+  }
 
   // The device goes on while the server has nothing to do.
   void idle() {
@@ -271,8 +294,7 @@ class SuspiciousStorage final : public storage::Storage {
   void check(const storage::Operation& operation) const {
     using storage::Kind;
     const Kind kind = operation.kind;
-    const bool by_path = kind == Kind::open || kind == Kind::unlink || kind == Kind::path_status;
-    if (by_path) {
+    if (is_by_path(kind)) {
       require(strnlen(operation.path, device::path_bytes_max) < device::path_bytes_max,
               "a path has no end");
     } else {
@@ -344,12 +366,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     server::LoopOptions options;
     options.spin = std::chrono::nanoseconds(0);
     options.in_flight_max = 1U + options_byte % 4U * 3U;
-    options.inject = [&](server::LoopPoint where) {
+    device.sees(files);
+    options.inject = [&](server::LoopPoint) {
       // The device is a processor of its own: it stores between any two steps of the server.
-      if (where == server::LoopPoint::finished) {
-        for (const std::int32_t handle : files.open_handles())
-          device.saw_handle(handle);
-      }
       if (options_byte >= 128 && !device.has_ended()) device.act();
     };
     Loop loop(arena.view, storage, files, options);
