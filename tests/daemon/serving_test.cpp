@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <ferry/device/cache/page_table.hpp>
+
 #include "base/socket_messages.hpp"
 #include "daemon/daemon_rig.hpp"
 #include "support/depth.hpp"
@@ -253,10 +255,12 @@ TEST(Serving, GarbageInTheSharedTableHarmsNoReader) {
   ferry::device::cache::View view;
   view.layout = layout;
   view.base = static_cast<unsigned char*>(mapped) + answer.memory.cache;
-  constexpr std::uint64_t any_frame = (1U << ferry::device::cache::frame_bits) - 1;
   for (std::uint32_t bucket = 0; bucket <= layout.bucket_mask; ++bucket)
     for (std::uint64_t& entry : view.bucket(bucket).entries)
-      if (entry != 0) entry |= any_frame;
+      entry = 0;
+  namespace cache = ferry::device::cache;
+  const std::uint64_t key = cache::key_of(file.served().inode, 0);
+  cache::PageTable(view).insert(cache::hash_of(key), key, cache::frames_max - 1);
   EXPECT_EQ(file.try_read(read, 1000, 0), Client::gone);
   munmap(mapped, answer.memory.bytes);
 }
