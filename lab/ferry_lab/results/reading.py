@@ -20,6 +20,14 @@ def _finite(text: str) -> float:
     return number
 
 
+def _whole(text: str) -> int:
+    """A whole number of at most 64 bits: no tool counts further."""
+    number = int(text)
+    if abs(number) >= 1 << 64:
+        raise ValueError(f"a number of {len(text)} digits")
+    return number
+
+
 def load(path: str, how: str) -> Json:
     """Returns the object in a file; skips lines before it, like fio's warnings.
 
@@ -36,7 +44,7 @@ def load(path: str, how: str) -> Json:
     first = next((i for i, line in enumerate(lines) if line.startswith("{")), None)
     try:
         whole = "".join(lines[first:]) if first is not None else text
-        document = json.loads(whole, parse_float=_finite, parse_constant=_finite)
+        document = json.loads(whole, parse_float=_finite, parse_int=_whole, parse_constant=_finite)
     except (ValueError, RecursionError):
         raise FerryError(f"{path} is no JSON; {how}") from None
     if not isinstance(document, dict):
