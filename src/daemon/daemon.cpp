@@ -50,7 +50,7 @@ Daemon::Daemon(const DaemonOptions& options)
     : options_(options),
       socket_(options.socket),
       runtime_(runtime_options(options)),
-      table_memory_(runtime_.allocate(sizeof(SharedTable), alignof(SharedTable))),
+      table_memory_(runtime_.allocate(sizeof(SharedTable), table_alignment_bytes)),
       table_(*new (table_memory_.data()) SharedTable{}),
       cache_(runtime_.context().cache),
       first_group_(cache_.layout.geometry.groups - readers_max),

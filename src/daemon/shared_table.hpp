@@ -69,8 +69,9 @@ static_assert(files_max <= 1U << PageHint::entry_bits);
 static_assert(hint_pages_max < 1U << PageHint::pages_bits);
 
 // Fills pages of its own, also where the kernel's have 64 KiB, so that clients may store into it
-// and not into the files' data.
-struct alignas(64 * 1024) SharedTable {
+// and not into the files' data. Where they have, its memory is aligned to them.
+inline constexpr std::uint64_t table_alignment_bytes = 64 * 1024;
+struct alignas(4096) SharedTable {
   static constexpr std::uint32_t word_bits = 64;
 
   // A futex word on the robust list of a thread of ferryd: its number, or FUTEX_OWNER_DIED.
@@ -83,9 +84,10 @@ struct alignas(64 * 1024) SharedTable {
   std::atomic<std::uint32_t> bell;
   HintCell hints[readers_max];
   FileEntry files[files_max];
+  unsigned char unused[7 * 4096];
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(SharedTable) == 2 * 64 * 1024);
+static_assert(sizeof(SharedTable) == 2 * table_alignment_bytes);
 
 // A file as its readers know it.
 struct ServedFile {
