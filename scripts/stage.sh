@@ -222,11 +222,12 @@ stage_aarch64() {
   setup_build aarch64
   # Left out is what this emulation cannot show: the kernel's io_uring, cachestat and robust futexes,
   # and so the daemon; /proc/self, which is the emulator's; and that a store with release and a load
-  # with acquire behind it stay in order (ARM's STLR and LDAR), which QEMU does not keep on x86-64.
+  # with acquire behind it stay in order (ARM's STLR and LDAR), which QEMU does not keep on x86-64, and
+  # by which threads that go to sleep do not miss who wakes them.
   emulate base '*'
   emulate backend '*'
   emulate bulk '*-*Explains*:*TasksOfCopies*:Residency*:BulkPlan.Looks*'
-  emulate device '*-*ReaderAndTakerDoNotMiss*/OfReaders'
+  emulate device '*-*ReaderAndTakerDoNotMiss*/OfReaders:RingThreads*'
   emulate server '*'
   emulate transitions '*'
   emulate faults '*'
