@@ -18,6 +18,7 @@
 
 #include "base/forks.hpp"
 #include "base/futex.hpp"
+#include "base/uncancelled.hpp"
 #include "daemon/messages.hpp"
 
 namespace ferry::daemon {
@@ -70,19 +71,6 @@ void finish_copy() {
 }
 constexpr unsigned reader_bits = 16;  // of a reader's number + 1
 static_assert(readers_max < 1U << reader_bits);
-
-// Nobody cancels this thread while it talks with ferryd: it holds descriptors and locks. The
-// kernel's call that follows is where it can be cancelled.
-class Uncancelled {
- public:
-  Uncancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~Uncancelled() { pthread_setcancelstate(before_, nullptr); }
-  Uncancelled(const Uncancelled&) = delete;
-  Uncancelled& operator=(const Uncancelled&) = delete;
-
- private:
-  int before_ = PTHREAD_CANCEL_ENABLE;
-};
 
 // The cache's memory counts against such a limit, and the program would miss it.
 bool has_address_space_limit() {

@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include <pthread.h>
-
 #include <ferry/error.hpp>
+
+#include "base/uncancelled.hpp"
 
 namespace ferry::c {
 
@@ -17,23 +17,10 @@ const char* error_text() noexcept;
 // The exception being handled, as a negative errno; its text becomes the thread's.
 int report_exception() noexcept;
 
-// While it lives, pthread_cancel() of this thread waits: it unwinds the stack, and a function that
-// catches everything would end the process.
-class NotCancelled {
- public:
-  NotCancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~NotCancelled() { pthread_setcancelstate(before_, nullptr); }
-  NotCancelled(const NotCancelled&) = delete;
-  NotCancelled& operator=(const NotCancelled&) = delete;
-
- private:
-  int before_ = PTHREAD_CANCEL_ENABLE;
-};
-
 // `work()`, or the negative errno of what it throws.
 template <class Work>
 auto guarded(Work&& work) noexcept -> decltype(work()) {
-  const NotCancelled no_cancellation;
+  const Uncancelled no_cancellation;
   try {
     return std::forward<Work>(work)();
   } catch (...) {
