@@ -62,3 +62,22 @@ function(ferry_parts name)
   target_link_libraries(${name} PUBLIC Threads::Threads nlohmann_json::nlohmann_json ${ARG_LINK})
   ferry_unity(${name})
 endfunction()
+
+# ferry_c_library(name file exported version_script): lib<file>.so.0, with the functions in C of
+# <name>_objects and none of the names of C++. In a folder of its own, so that `-l<file>` finds the
+# archive beside it. It stays loaded: its threads outlast the program's use of it.
+function(ferry_c_library name file exported symbols)
+  add_library(${name} SHARED)
+  add_library(ferry::${exported} ALIAS ${name})
+  target_include_directories(${name} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_options(${name} PRIVATE -Wl,--version-script=${symbols} -Wl,-z,nodelete)
+  if(NOT BUILD_SHARED_LIBS)  # else it shares exceptions with the library for C++
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS ${symbols}
+    OUTPUT_NAME ${file} EXPORT_NAME ${exported} VERSION ${PROJECT_VERSION} SOVERSION 0
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/c
+    INSTALL_RPATH "$<$<BOOL:${BUILD_SHARED_LIBS}>:$ORIGIN>")
+endfunction()
