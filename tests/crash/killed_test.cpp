@@ -26,23 +26,13 @@
 namespace ferry::test {
 namespace {
 
-struct KilledSetup {
-  const char* name;
-  device::Placement placement;
-  unsigned cache_pages;  // 0: none
-};
-
-void PrintTo(const KilledSetup& setup, std::ostream* out) {
-  *out << setup.name;
-}
-
 // Until somebody ends it.
 void write_on(const KilledSetup& setup, const std::string& path, const KilledWrites& writes,
               KilledProgress& progress) {
   Runtime runtime(cached_options(setup.cache_pages, setup.placement));
   runtime.run([&](DeviceThread& self) {
     auto& files = self.files;
-    constexpr int flags = O_RDWR | O_CREAT;
+    const int flags = O_RDWR | O_CREAT | setup.flags;
     int file = files.open(path.c_str(), flags, 0644);
     for (std::uint64_t write = 1; file > 0; ++write) {
       const std::string data = writes.data(write);

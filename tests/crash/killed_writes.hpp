@@ -5,8 +5,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
+
+#include <ferry/runtime.hpp>
 
 #include "support/files.hpp"
 
@@ -36,6 +39,18 @@ struct KilledWrites {
     return bytes;
   }
 };
+
+// How the program reaches its file.
+struct KilledSetup {
+  const char* name;
+  device::Placement placement;
+  unsigned cache_pages;  // 0: none
+  int flags = 0;         // of the handle, besides O_RDWR | O_CREAT
+};
+
+inline void PrintTo(const KilledSetup& setup, std::ostream* out) {
+  *out << setup.name;
+}
 
 // In memory that the killed process leaves. Writes count from 1.
 struct KilledProgress {

@@ -32,17 +32,6 @@
 namespace ferry::test {
 namespace {
 
-struct PowerSetup {
-  const char* name;
-  device::Placement placement;
-  unsigned cache_pages;  // 0: none
-  int flags;             // of the handle, besides O_RDWR | O_CREAT
-};
-
-void PrintTo(const PowerSetup& setup, std::ostream* out) {
-  *out << setup.name;
-}
-
 // Empty, or what it printed that failed.
 std::string run_command(const std::string& command) {
   FILE* output = popen((command + " 2>&1").c_str(), "r");
@@ -84,7 +73,7 @@ struct Notes {
   void set_why(const std::string& text) { std::strncpy(why, text.c_str(), sizeof why - 1); }
 };
 
-class PowerCut : public testing::TestWithParam<PowerSetup> {
+class PowerCut : public testing::TestWithParam<KilledSetup> {
  protected:
   void SetUp() override {
     if (!mounts_) GTEST_SKIP() << "absent: " << mounts_.why();
@@ -136,7 +125,7 @@ class PowerCut : public testing::TestWithParam<PowerSetup> {
   }
   // Writes to the file, syncs now and then, and notes each moment. Empty, or what failed.
   std::string run_program() {
-    const PowerSetup& setup = GetParam();
+    const KilledSetup& setup = GetParam();
     std::string failed;
     Runtime runtime(cached_options(setup.cache_pages, setup.placement));
     runtime.run([&](DeviceThread& self) {
@@ -238,11 +227,11 @@ TEST_P(PowerCut, FindsADiskThatForgetsWhatItFlushed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Setups, PowerCut,
-    testing::Values(PowerSetup{"Host", device::Placement::host, 0, 0},
-                    PowerSetup{"HostDsync", device::Placement::host, 0, O_DSYNC},
-                    PowerSetup{"Compute", device::Placement::compute, 32, 0},
-                    PowerSetup{"ComputeFewPages", device::Placement::compute, 6, 0},
-                    PowerSetup{"Service", device::Placement::service, 32, 0}),
+    testing::Values(KilledSetup{"Host", device::Placement::host, 0, 0},
+                    KilledSetup{"HostDsync", device::Placement::host, 0, O_DSYNC},
+                    KilledSetup{"Compute", device::Placement::compute, 32, 0},
+                    KilledSetup{"ComputeFewPages", device::Placement::compute, 6, 0},
+                    KilledSetup{"Service", device::Placement::service, 32, 0}),
     [](const auto& one) { return std::string(one.param.name); });
 
 // A promise that Ferry does not give: what was only flushed may be lost with the power.
@@ -259,7 +248,7 @@ TEST_P(PowerCutAfterFlush, LosesBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Setups, PowerCutAfterFlush,
-                         testing::Values(PowerSetup{"Compute", device::Placement::compute, 32, 0}),
+                         testing::Values(KilledSetup{"Compute", device::Placement::compute, 32, 0}),
                          [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace
