@@ -24,7 +24,8 @@ namespace {
 
 // A store is not seen by others for at most this long.
 constexpr std::uint64_t store_delay_ns = 3'000;
-constexpr std::uint64_t yield_ns_max = 2'000'000;
+constexpr std::uint64_t yield_ns_first = 20'000;
+constexpr unsigned yield_doublings_max = 7;
 
 // Found before there are threads: they call it before they have their turn.
 const auto real_syscall = real(syscall);
@@ -115,8 +116,8 @@ void TurnScheduler::change_at_point() {
 
 void TurnScheduler::yield() {
   // Someone else's turn, or some time: nobody yields without a reason.
-  const std::uint64_t most = std::min(std::uint64_t{20'000} << (self->yields++ / 32), yield_ns_max);
-  const unsigned yields = self->yields;
+  const unsigned yields = self->yields + 1;
+  const std::uint64_t most = yield_ns_first << std::min(self->yields / 32, yield_doublings_max);
   sleep(nullptr, now_ + 200 + choices_.below(most), "yields");
   self->yields = yields;
 }
