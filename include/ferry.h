@@ -294,7 +294,7 @@ typedef struct ferry_device_status {
 // A transfer in flight, of the thread that started it. Its buffer belongs to Ferry until
 // ferry_device_wait() returns. Another thread's, or one of which a copy was waited for, is -EINVAL.
 typedef struct ferry_pending {
-  uint64_t opaque[4];
+  uint64_t opaque[8];
 } ferry_pending;
 
 // The thread's index, from 0 up, and how many there are.

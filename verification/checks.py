@@ -400,4 +400,30 @@ AGREEMENT = Model(
     ],
 )
 
-MODELS = [RING, PAGES, SERVING, POSITIONS, AGREEMENT]
+LENT = Model(
+    file="lent.pml",
+    defaults="CALLS=3",
+    compiler="tcc",
+    quick={"lent": ""},
+    default={},
+    all={"lent-more": "CALLS=5"},
+    mutations={
+        "UNBEGUN_LATE": "lent",  # lends the call, then says that nobody has begun it
+        "TAKEN_BACK_IN_TWO_STEPS": "lent",  # the caller looks, then stores
+        "BEGUN_UNCHECKED": "lent",  # the executor executes whatever is in the ring
+        "BEGUN_IN_TWO_STEPS": "lent",  # the executor looks, then stores
+        "BEGUN_WITHOUT_NUMBER": "lent",  # takes a former call for the one that has its cell now
+        "ANSWERED_RELAXED": "lent",  # the number may be seen before the result
+    },
+    meanings=[
+        ("executed", "L1: a call is executed twice, or not at all"),
+        ("working", "L2: the executor uses the memory of a call that is not its"),
+        ("lent==call", "L2: the executor goes on with a call that is not its"),
+        ("lent!=call", "L3: the executor passes over a call"),
+        ("RESULT", "L4: a call returns a wrong result"),
+        ("buffer", "L4: a call returns a wrong result"),
+        ("invalid end state", "L4: a call never returns"),
+    ],
+)
+
+MODELS = [RING, PAGES, SERVING, POSITIONS, AGREEMENT, LENT]

@@ -139,7 +139,8 @@ struct RuntimeStatistics {
   std::uint64_t parks = 0;
   std::uint64_t staged_calls = 0;
   std::uint64_t staged_bytes = 0;
-  std::uint64_t served_calls = 0;  // placement `service`: executed for other callers
+  std::uint64_t served_calls = 0;      // placement `service`: executed for other callers
+  std::uint64_t taken_back_calls = 0;  // likewise: not begun in time, so their callers did
   // Server side, all threads together.
   std::uint64_t requests = 0;
   std::uint64_t refused_requests = 0;

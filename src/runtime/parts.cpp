@@ -49,6 +49,7 @@ void add_up(RuntimeStatistics& sum, const device::GroupCounters& counters) {
   add(sum.staged_calls, counters.staged_calls);
   add(sum.staged_bytes, counters.staged_bytes);
   add(sum.served_calls, counters.served);
+  add(sum.taken_back_calls, counters.taken_back);
 }
 
 void add_up(RuntimeStatistics& sum, const device::cache::Counters& counters) {

@@ -130,7 +130,7 @@ void Loop::begin(Job& job) {
   point(LoopPoint::taken);
   if (request.sequence == 0) return;  // an abandoned ticket
   if (const LoopPhase now = phase(); now != LoopPhase::running || !admits(request)) {
-    respond(request, now == LoopPhase::dead ? -EIO : -ESHUTDOWN);
+    refuse(request, now == LoopPhase::dead ? -EIO : -ESHUTDOWN);
     return;
   }
   if (request.opcode == Opcode::nop) {
@@ -309,6 +309,18 @@ void Loop::respond(const device::Request& request, std::int64_t result, std::uin
   if (asleep && !is_polled) futex_wake_all(&cell.sequence);
 }
 
+// Whether the request is still its caller's question to this loop (R9).
+bool Loop::may_answer(const device::Request& request) const {
+  if (!device::is_cached_call(request.opcode)) return true;
+  return request.cell < arena_.cell_count() &&
+         device::take_over(arena_.cell(request.cell), request.sequence);
+}
+
+// Answers a request that was not begun.
+void Loop::refuse(const device::Request& request, std::int64_t error) {
+  if (may_answer(request)) respond(request, error);
+}
+
 std::uint64_t Loop::outstanding(const device::RingConsumer& ring) const {
   return options_.read_word ? ring.outstanding(options_.read_word(ring.tail()))
                             : ring.outstanding();
@@ -406,11 +418,16 @@ LoopStatistics Loop::statistics() const {
 
 // A cached call needs no job: its own requests come through the ring like all others.
 void Loop::begin_call(const device::Request& request) {
-  // Every call in flight has a cell of its own.
+  // Every call in flight has a cell of its own, but those that were taken back.
+  if (calls_.size() >= arena_.cell_count())
+    std::erase_if(calls_, [&](const device::Request& call) {
+      return call.cell >= arena_.cell_count() ||
+             !device::is_unbegun(arena_.cell(call.cell), call.sequence);
+    });
   const bool refused = !options_.execute || calls_.size() >= arena_.cell_count();
   if (refused) {
     add(statistics_.refused, 1);
-    respond(request, options_.execute ? -EAGAIN : -EINVAL);
+    refuse(request, options_.execute ? -EAGAIN : -EINVAL);
     return;
   }
   calls_.push_back(request);
@@ -422,6 +439,7 @@ void Loop::begin_call(const device::Request& request) {
 bool Loop::serve_call() {
   const device::Request request = calls_.front();
   calls_.pop_front();
+  if (!may_answer(request)) return true;
   if (const LoopPhase now = phase(); now != LoopPhase::running) {
     respond(request, now == LoopPhase::dead ? -EIO : -ESHUTDOWN);
     return true;
@@ -547,7 +565,7 @@ void Loop::refuse_waiting() {
   for (device::RingConsumer& ring : rings_) {
     // Groups that retry immediately must not delay finished operations.
     for (unsigned i = 0; i < takes_per_round && ring.take(request); ++i)
-      if (request.sequence != 0) respond(request, -EIO);
+      if (request.sequence != 0) refuse(request, -EIO);
   }
 }
 
@@ -559,7 +577,7 @@ void Loop::die() {
     return;
   }
   for (const device::Request& request : calls_)
-    respond(request, -EIO);
+    refuse(request, -EIO);
   // All others learn it from the phase.
   SystemRef<LoopPhase>(state_.phase).store(LoopPhase::dead, seq_cst);
 }
@@ -569,7 +587,7 @@ void Loop::die() {
 bool Loop::end_operations() {
   // The watchdog must not take this wait for a hang.
   if (!gate_.enter()) return false;
-  if (current_ != nullptr && current_->sequence != 0) respond(*current_, -EIO);
+  if (current_ != nullptr && current_->sequence != 0) refuse(*current_, -EIO);
   // Reaped together with the one whose answer failed.
   for (Job& job : jobs_) {
     if (!job.reaped || &job.request == current_) continue;

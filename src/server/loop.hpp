@@ -126,6 +126,8 @@ class Loop final : private Pump {
   void free_job(Job& job);
   void deliver(Job& job);
   void respond(const device::Request& request, std::int64_t result, std::uint64_t value = 0);
+  void refuse(const device::Request& request, std::int64_t error);
+  bool may_answer(const device::Request& request) const;
   std::uint64_t outstanding(const device::RingConsumer& ring) const;
   bool drained() const;
   bool gives_up() const;

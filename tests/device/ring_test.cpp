@@ -27,7 +27,7 @@ class OneRing {
     std::uint32_t shift = 0;
     while ((1U << shift) < slot_count)
       ++shift;
-    tickets_ = RingTickets{start, start};
+    tickets_ = RingTickets{start, start, 0};
     head_ = RingHead{start};
     ring = RequestRing{&tickets_, &head_, slots_.data(), slot_count, shift};
     // What the lap before has left behind.

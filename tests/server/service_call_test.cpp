@@ -116,7 +116,8 @@ TEST_F(ServiceCall, WhereNothingExecutesTheyAreRefused) {
 
 TEST_F(ServiceCall, MoreThanThereAreCellsAreRefused) {
   make_service();
-  // All with one cell, so that only the last ones' answers are distinguishable.
+  const Ticket first = start_and_be_inside();
+  // All with one cell: whoever answers it first, answers it for all.
   Ticket ticket;
   Request request = test::request_of(Opcode::cached_read);
   ASSERT_EQ(requester->prepare(request, ticket, 0, Target::service), 0);
@@ -126,7 +127,23 @@ TEST_F(ServiceCall, MoreThanThereAreCellsAreRefused) {
     EXPECT_EQ(requester->wait(ticket).result, -EAGAIN);
   });
   let_go = true;
+  EXPECT_EQ(result_of(first), 5);
   EXPECT_EQ(rig->calls(1).ping(), 0);
+}
+
+// They leave their places to others.
+TEST_F(ServiceCall, ThoseThatWereTakenBackAreForgotten) {
+  make_service();
+  const Ticket first = start_and_be_inside();
+  test::within_patience("calls that are taken back", [&] {
+    for (std::uint32_t i = 0; i <= rig->arena.view().cell_count() + 1; ++i)
+      ASSERT_EQ(requester->wait_or_take_back(start(6)).result, device::taken_back);
+  });
+  const Ticket last = start(7);
+  let_go = true;
+  EXPECT_EQ(result_of(first), 5);
+  EXPECT_EQ(result_of(last), 7);
+  EXPECT_EQ(executed, 2);
 }
 
 TEST_F(ServiceCall, AStopWaitsForTheOneUnderWayAndRefusesTheOthers) {

@@ -179,17 +179,6 @@ class HostWrite {
 };
 
 template <class Group>
-FERRY_DEVICE_CALL Answer serve_here(Caller<Group>& caller, const TransferCall& call) {
-  const auto piece_of = [&](int i, IoVector& piece) {
-    piece = call.pieces[i];
-    return 0;
-  };
-  return Answer{transfer_together(caller, direction_of(call.opcode), call.file, call.count,
-                                  call.offset, piece_of),
-                0};
-}
-
-template <class Group>
 FERRY_DEVICE_ONCE Answer read_by_host(Caller<Group>& caller, const TransferCall& call) {
   const auto flush = [&](cache::Pages pages) {
     return caller.leads([&] { return flush_for_host(caller.requester, call.file, pages); });

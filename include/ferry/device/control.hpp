@@ -111,8 +111,8 @@ struct alignas(cache_line_bytes) GroupCounters {
   std::uint64_t parks;         // waits longer than the spinning
   std::uint64_t staged_calls;  // transfers with a buffer outside the arena
   std::uint64_t staged_bytes;
-  std::uint64_t served;  // cached calls that this group executed for others
-  std::uint64_t reserved;
+  std::uint64_t served;      // cached calls that this group executed for others
+  std::uint64_t taken_back;  // cached calls of this group that nobody else began in time
 };
 static_assert(sizeof(GroupCounters) == 64);
 

@@ -216,14 +216,14 @@ class FileCalls {
   // Waits for one transfer: bytes or a negative errno.
   FERRY_DEVICE std::int64_t wait(Pending& pending) {
     if (!pending.finished) {
-      pending.result = caller_.leads([&] { return caller_.requester.wait(pending.ticket).result; });
+      pending.result = wait_for(caller_, pending);
       pending.finished = true;
     }
     return pending.result;
   }
   // Waits until at least one of `count` (> 0) transfers is ready and returns its index, in turn if
   // several are. wait() on it then does not block. A transfer already waited for counts as ready,
-  // so replace or omit it.
+  // so replace or omit it. One that was lent to a service is ready only when that has executed it.
   FERRY_DEVICE std::uint32_t wait_any(const Pending* pending, std::uint32_t count) {
     return caller_.leads([&] {
       const std::uint32_t found =

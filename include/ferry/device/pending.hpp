@@ -21,6 +21,8 @@ struct Pending {
   Ticket ticket;
   std::int64_t result = 0;  // once `finished`
   bool finished = true;
+  Opcode opcode = Opcode::read;  // with `transfer` for wait() to repeat what no service has begun
+  BatchTransfer transfer{};
 };
 
 inline constexpr std::uint32_t batch_requests_max = 16;
@@ -65,6 +67,8 @@ FERRY_DEVICE void start_batch(Caller<Group>& caller, Opcode opcode, const BatchT
     const BatchTransfer& one = transfers[i];
     const IoVector piece{one.buffer, clamp_transfer(one.bytes)};
     pending[i] = Pending{};
+    pending[i].opcode = opcode;
+    pending[i].transfer = one;
     CacheRole role = cache_role(caller, TransferCall{opcode, one.file, &piece, 1, one.offset});
     // While dirty data cannot be written back, the host would read stale data.
     if (role == CacheRole::flushes &&
@@ -100,6 +104,17 @@ FERRY_DEVICE_CALL void start(Caller<Group>& caller, Opcode opcode, const BatchTr
     start_batch(caller, opcode, transfers + at, step, pending + at);
     at += step;
   }
+}
+
+// Waits for one transfer.
+template <class Group>
+FERRY_DEVICE_CALL std::int64_t wait_for(Caller<Group>& caller, const Pending& pending) {
+  const Answer answer =
+      caller.leads([&] { return caller.requester.wait_or_take_back(pending.ticket); });
+  if (answer.result != taken_back) return answer.result;
+  const BatchTransfer& one = pending.transfer;
+  const IoVector piece{one.buffer, clamp_transfer(one.bytes)};
+  return serve_here(caller, TransferCall{pending.opcode, one.file, &piece, 1, one.offset}).result;
 }
 
 // The first ready transfer, from `first` on and around; for the leader.

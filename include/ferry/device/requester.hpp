@@ -50,6 +50,14 @@ struct Answer {
   std::uint64_t value = 0;
 };
 
+// The result of a cached call that no executor began in time: it is the caller's again (R9).
+inline constexpr std::int64_t taken_back = -0x7fffffffffffffff;
+// How long a cached call waits until it is begun.
+inline constexpr std::uint64_t unbegun_ns_max = 100'000'000;
+// And for how long the next ones then are not lent to that executor. A storage that hangs so costs
+// a program that does not use it less than a tenth of its time.
+inline constexpr std::uint64_t held_up_ns = 1'000'000'000;
+
 // Used by the leader of one group; not thread-safe.
 class Requester {
  public:
@@ -108,6 +116,10 @@ class Requester {
     if (sequence == 0) sequence = 1;  // 0 means "no answer wanted"
     issued = sequence;
     ticket = Ticket{cell_of(index), sequence};
+    if (target == Target::service) {
+      // Relaxed: publishing the request publishes it.
+      SystemRef<std::uint32_t>(arena().cell(ticket.cell).unbegun).store(sequence, relaxed);
+    }
     request.cell = ticket.cell;
     request.sequence = sequence;
     return 0;
@@ -128,10 +140,11 @@ class Requester {
     return publish(&request, 1, server_);
   }
 
-  // Whether calls of Target::service have an executor.
+  // Whether calls of Target::service have an executor that does not keep them waiting.
   FERRY_DEVICE bool is_served() const {
-    return context_.always_served ||
-           (context_.arena.layout.geometry.services > 0 && phase(service_) == LoopPhase::running);
+    const bool exists = context_.always_served || (context_.arena.layout.geometry.services > 0 &&
+                                                   phase(service_) == LoopPhase::running);
+    return exists && !is_held_up();
   }
 
   FERRY_DEVICE bool done(const Ticket& ticket) const {
@@ -159,19 +172,11 @@ class Requester {
   }
 
   // Waits for the answer and frees the cell.
-  FERRY_DEVICE_CALL Answer wait(const Ticket& ticket) {
-    AnswerCell& cell = context_.arena.cell(ticket.cell);
-    Waiter waiter(context_.wait, context_.hooks, loop_of(ticket));
-    const int error = waiter.until_equal(cell.sequence, ticket.sequence, &cell.parked);
-    if (waiter.slept()) add_to(counters().parks, 1);
-    if (error != 0) {
-      // A late answer must not be taken for another request's.
-      state().retired |= bit_of(ticket.cell);
-      return Answer{error, 0};
-    }
-    const Answer answer{cell.result, cell.value};  // before the cell is free again (R4)
-    give_back(bit_of(ticket.cell));
-    return answer;
+  FERRY_DEVICE_CALL Answer wait(const Ticket& ticket) { return wait(ticket, no_limit); }
+  // The same, but the result is `taken_back` if nobody begins a cached call for a while.
+  FERRY_DEVICE_CALL Answer wait_or_take_back(const Ticket& ticket) {
+    if ((at_service_ & bit_of(ticket.cell)) == 0) return wait(ticket);
+    return wait(ticket, is_held_up() ? 0 : unbegun_ns_max);
   }
 
   // Of the server, that takes this group's requests.
@@ -197,12 +202,12 @@ class Requester {
     left_ = 0;
   }
 
-  // One request with its wait.
+  // One request with its wait; a service's may end with `taken_back`.
   FERRY_DEVICE_CALL Answer call(Request& request, Target target = Target::server) {
     Ticket ticket;
     if (const int error = prepare(request, ticket, 0, target); error != 0) return Answer{error, 0};
     if (const int error = submit(&request, 1); error != 0) return Answer{error, 0};
-    return wait(ticket);
+    return wait_or_take_back(ticket);
   }
 
  private:
@@ -211,6 +216,44 @@ class Requester {
     RequestRing ring;
     std::uint32_t loop;
   };
+
+  FERRY_DEVICE_CALL Answer wait(const Ticket& ticket, std::uint64_t unbegun_ns) {
+    AnswerCell& cell = context_.arena.cell(ticket.cell);
+    Waiter waiter(context_.wait, context_.hooks, loop_of(ticket));
+    int error = waiter.until_equal(cell.sequence, ticket.sequence, &cell.parked, unbegun_ns);
+    const bool takes_back = error == -ETIMEDOUT && take_over(cell, ticket.sequence);
+    if (error == -ETIMEDOUT && !takes_back)
+      error = waiter.until_equal(cell.sequence, ticket.sequence, &cell.parked);
+    if (waiter.slept()) add_to(counters().parks, 1);
+    if (takes_back) {
+      hold_up();
+      give_back(bit_of(ticket.cell));
+      return Answer{taken_back, 0};
+    }
+    if (error != 0) {
+      // A late answer must not be taken for another request's.
+      state().retired |= bit_of(ticket.cell);
+      return Answer{error, 0};
+    }
+    const Answer answer{cell.result, cell.value};  // before the cell is free again (R4)
+    give_back(bit_of(ticket.cell));
+    return answer;
+  }
+
+  // Whether the executor of this group's cached calls kept one waiting a short time ago.
+  FERRY_DEVICE bool is_held_up() const {
+    DeviceRef<std::uint64_t> until(service_.ring.tickets->held_up_until_ns);
+    const std::uint64_t seen = until.load(relaxed);
+    if (seen == 0) return false;
+    if (clock_ns(context_.hooks) < seen) return true;
+    until.store(0, relaxed);  // at worst another's mark is lost, and one more call waits
+    return false;
+  }
+  FERRY_DEVICE void hold_up() {
+    DeviceRef<std::uint64_t>(service_.ring.tickets->held_up_until_ns)
+        .store(clock_ns(context_.hooks) + held_up_ns, relaxed);
+    add_to(counters().taken_back, 1);
+  }
 
   FERRY_DEVICE bool is_short(std::uint32_t spare) const {
     return free_ == 0 || (spare != 0 && (free_ & (free_ - 1)) == 0);

@@ -4,7 +4,7 @@
 // Requests are 64 bytes and describe a transfer; payload never passes through here. The answer goes
 // to a cell owned by the requester, in any order.
 //
-// Each word has one writer (no read-modify-write ever crosses between device and server):
+// Each word has one writer (no read-modify-write ever crosses the bus between device and server):
 //
 //   word                   written by   read by     meaning
 //   RingTickets.tail       device       server(*)   next free ticket
@@ -14,9 +14,12 @@
 //   AnswerCell.sequence    server       device      the sequence number last answered
 //   AnswerCell.result      server       device      result and value, valid once sequence says so
 //   AnswerCell.parked      device       server      a waiter may be asleep on sequence
+//   AnswerCell.unbegun     device       device      the cached call that nobody has begun, or 0
 //   LoopState.*            server       device      running/stopping/stopped/dead, parked
 //   LoopDoorbell.count     device, and the server's own helpers; never a CUDA device
-//   (in the rings of a device's own services, "server" is the service that takes the requests)
+//   (in the rings of a device's own services, "server" is the service that takes the requests. An
+//   executor of cached calls counts as device: it is a service, or a loop in a program of the
+//   `cpu` device)
 //   (*) only while stopping, to learn how many tickets are still to come.
 //
 // Invariants (checked by verification/ring.pml, tests/device/ring_test.cpp and TSan):
@@ -27,7 +30,8 @@
 //       slots), so nothing is overwritten before it is read.
 //   R4  A cell is reused only after its last answer: the same group issues its next sequence
 //       number, after waiting for the last one. If it did not wait (its program ended with requests
-//       in flight), the group's next Requester leaves the cell alone until that answer arrives.
+//       in flight), the group's next Requester leaves the cell alone until that answer arrives. A
+//       call that was taken back (R9) has none.
 //   R5  A request published while the loop ran is answered. Stopping is announced first (seq_cst),
 //       then the tail is read (seq_cst): a claimant either sees `stopping` after its claim, or its
 //       ticket is below that tail and is waited for and answered.
@@ -42,6 +46,10 @@
 //       said so or ended its callers, and a merely silent one is waited for. A device in another
 //       process would need the operating system's report of its peer's death (a pidfd); no arena is
 //       shared so.
+//   R9  A cached call is begun by its executor or taken back by its caller, never both: by whoever
+//       first changes AnswerCell.unbegun from the call's sequence number to 0. The other leaves the
+//       call, its memory and its cell alone. So a caller waits for the calls before its own only as
+//       long as it likes, and then executes it on its own core.
 #pragma once
 
 #include <cstddef>
@@ -139,10 +147,10 @@ static_assert(sizeof(BufferExtent) == 16);
 // The place of an answer. One cache line: the server's store brings everything the waiter reads.
 struct alignas(cache_line_bytes) AnswerCell {
   std::uint32_t sequence;  // server
-  std::uint32_t reserved;
-  std::int64_t result;   // server: bytes or handle, or a negative errno
-  std::uint64_t value;   // server: a second result, of appends only (the new position)
-  std::uint32_t parked;  // device, and only around a sleep: the line stays with the server
+  std::uint32_t unbegun;   // R9: a cached call's sequence number until it is begun or taken back
+  std::int64_t result;     // server: bytes or handle, or a negative errno
+  std::uint64_t value;     // server: a second result, of appends only (the new position)
+  std::uint32_t parked;    // device, and only around a sleep: the line stays with the server
   std::uint32_t padding[9];
 };
 static_assert(sizeof(AnswerCell) == 64);
@@ -153,6 +161,9 @@ static_assert(offsetof(AnswerCell, parked) == 24);
 struct alignas(cache_line_bytes) RingTickets {
   std::uint64_t tail;
   std::uint64_t known_head;
+  // Device only: until this time, by the device's clock, callers execute cached calls themselves,
+  // as the executor behind this ring keeps them waiting. 0 if it does not.
+  std::uint64_t held_up_until_ns;
 };
 struct alignas(cache_line_bytes) RingHead {
   std::uint64_t head;
@@ -294,6 +305,15 @@ class RingConsumer {
   RequestRing ring_{};
   std::uint64_t next_ = 0;
 };
+
+FERRY_DEVICE inline bool is_unbegun(AnswerCell& cell, std::uint32_t sequence) {
+  return SystemRef<std::uint32_t>(cell.unbegun).load(relaxed) == sequence;
+}
+// R9: whether the cached call now is the caller's of this function, to execute or to refuse.
+FERRY_DEVICE inline bool take_over(AnswerCell& cell, std::uint32_t sequence) {
+  return SystemRef<std::uint32_t>(cell.unbegun)
+      .compare_exchange_strong(sequence, 0, acq_rel, relaxed);
+}
 
 // The server's answer; `value` matters for requests with flag_append. Returns whether a waiter may
 // be asleep on `cell.sequence` and must be woken (R6). Do not touch the cell afterwards.

@@ -10,6 +10,7 @@
 #include <ferry/device/control.hpp>
 #include <ferry/device/copy.hpp>
 #include <ferry/device/file_position.hpp>
+#include <ferry/device/group_transfer.hpp>
 
 namespace ferry::device {
 
@@ -34,6 +35,18 @@ struct TransferCall {
 
   FERRY_DEVICE bool reads() const { return direction_of(opcode) == TransferDirection::read; }
 };
+
+// On the calling core, through the page cache.
+template <class Group>
+FERRY_DEVICE_CALL Answer serve_here(Caller<Group>& caller, const TransferCall& call) {
+  const auto piece_of = [&](int i, IoVector& piece) {
+    piece = call.pieces[i];
+    return 0;
+  };
+  return Answer{transfer_together(caller, direction_of(call.opcode), call.file, call.count,
+                                  call.offset, piece_of),
+                0};
+}
 
 FERRY_DEVICE constexpr Opcode opcode_for(Target target, Opcode transfer) {
   return target == Target::service ? cached_call(transfer) : transfer;
@@ -104,18 +117,25 @@ FERRY_DEVICE_CALL Answer send_staged(Caller<Group>& caller, const TransferCall& 
   if (!call.reads() && call.bytes > area_bytes && appends(caller, call.file, call.flags))
     return append_staged(caller, call);
   Answer sum{0, 0};
+  bool is_taken_back = false;
   do {
     const auto done = static_cast<std::uint64_t>(sum.result);
     const std::uint64_t left = call.bytes - done;
     const std::uint64_t step = left < area_bytes ? left : area_bytes;
     if (!call.reads()) copy_pieces(caller.group, call, done, area, step);
-    const Answer answer = caller.leads([&] {
+    Answer answer = caller.leads([&] {
       const Opcode opcode = opcode_for(target, call.reads() ? Opcode::read : Opcode::write);
       Request request = transfer_request(arena, opcode, call.file, area, step,
                                          call.offset + sum.result, call.flags);
       if (counted) caller.requester.count_staged(step, done == 0);
-      return caller.requester.call(request, target);
+      return is_taken_back ? Answer{taken_back, 0} : caller.requester.call(request, target);
     });
+    is_taken_back = answer.result == taken_back;
+    if (is_taken_back) {
+      const IoVector piece{area, step};
+      answer = serve_here(
+          caller, TransferCall{call.opcode, call.file, &piece, 1, call.offset + sum.result});
+    }
     // Like POSIX: an error after some bytes were moved is reported by the next call.
     if (answer.result < 0) return done > 0 ? sum : answer;
     const auto got = static_cast<std::uint64_t>(answer.result);
@@ -137,7 +157,7 @@ FERRY_DEVICE_ONCE Answer send(Caller<Group>& caller, const TransferCall& call, T
   const bool pulled =
       !is_vector(call.opcode) && call.bytes <= caller.requester.context().pull_bytes;
   if (!inside || pulled) return send_staged(caller, call, target, !inside);
-  return caller.leads([&] {
+  const Answer answer = caller.leads([&] {
     const Opcode opcode = opcode_for(target, call.opcode);
     Request request;
     if (is_vector(call.opcode)) {
@@ -152,6 +172,7 @@ FERRY_DEVICE_ONCE Answer send(Caller<Group>& caller, const TransferCall& call, T
     }
     return caller.requester.call(request, target);
   });
+  return answer.result == taken_back ? serve_here(caller, call) : answer;
 }
 
 }  // namespace ferry::device

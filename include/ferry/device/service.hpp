@@ -112,6 +112,8 @@ class ServiceLoop {
       if (ring_.take(request)) {
         looks_ = 0;
         if (request.sequence == 0) continue;  // an abandoned ticket
+        if (!context_.arena.is_service_cell(request.cell)) continue;
+        if (!take_over(context_.arena.cell(request.cell), request.sequence)) continue;  // R9
         if (!stopping) return true;
         respond(request, -ESHUTDOWN);
       } else if (!stopping) {
@@ -125,7 +127,6 @@ class ServiceLoop {
   }
 
   FERRY_DEVICE void respond(const Request& request, std::int64_t result) const {
-    if (!context_.arena.is_service_cell(request.cell)) return;
     AnswerCell& cell = context_.arena.cell(request.cell);
     if (answer(cell, request.sequence, result, 0)) wake(context_.hooks, cell.sequence);
   }

@@ -34,6 +34,7 @@ FERRY_DEVICE inline std::uint64_t clock_ns(const HostHooks& hooks) {
 inline constexpr std::uint64_t park_slice_ns = 50'000'000;
 // And if no wake-up is certain.
 inline constexpr std::uint64_t nap_ns = 50'000;
+inline constexpr std::uint64_t no_limit = ~std::uint64_t{0};
 
 class Waiter {
  public:
@@ -41,15 +42,22 @@ class Waiter {
       : policy_(policy), hooks_(hooks), loop_(loop) {}
 
   // Waits until `word` == wanted. `parked` (may be null) is set around every sleep so that the
-  // writer of `word` knows to wake us (R6). Returns 0, -EIO or -ESHUTDOWN.
-  FERRY_DEVICE int until_equal(std::uint32_t& word, std::uint32_t wanted, std::uint32_t* parked) {
+  // writer of `word` knows to wake us (R6). Returns 0, -EIO or -ESHUTDOWN, or -ETIMEDOUT after
+  // `limit_ns` without spinning.
+  FERRY_DEVICE int until_equal(std::uint32_t& word, std::uint32_t wanted, std::uint32_t* parked,
+                               std::uint64_t limit_ns = no_limit) {
     SystemRef<std::uint32_t> watched(word);
     if (spin([&] { return watched.load(acquire) == wanted; })) return 0;
     announce(parked, 1);
     int error = 0;
+    const std::uint64_t start = limit_ns == no_limit ? 0 : clock_ns(hooks_);
     for (;;) {
       const std::uint32_t seen = watched.load(seq_cst);
       if (seen == wanted) break;
+      if (limit_ns != no_limit && clock_ns(hooks_) - start >= limit_ns) {
+        error = -ETIMEDOUT;
+        break;
+      }
       error = server_error();
       if (error != 0) {
         // The answer may have come between the look at the word and the look at the loop.

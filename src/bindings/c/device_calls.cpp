@@ -41,9 +41,13 @@ bool is_wrong(const void* memory, std::uint64_t bytes) {
 
 void pack(const Pending& pending, ferry_pending& packed) {
   static_assert(sizeof(device::Ticket) == sizeof(std::uint64_t));
+  const device::BatchTransfer& transfer = pending.transfer;
   packed = {{pending.finished ? state_finished : state_in_flight,
              std::bit_cast<std::uint64_t>(pending.ticket),
-             static_cast<std::uint64_t>(pending.result), 0}};
+             static_cast<std::uint64_t>(pending.result), static_cast<std::uint64_t>(pending.opcode),
+             static_cast<std::uint64_t>(transfer.file),
+             reinterpret_cast<std::uintptr_t>(transfer.buffer), transfer.bytes,
+             static_cast<std::uint64_t>(transfer.offset)}};
 }
 
 // Returns false for what is no transfer of this thread, or one that a copy was waited for.
@@ -54,6 +58,10 @@ bool unpack(const Files& files, const ferry_pending* packed, Pending& pending) {
   pending.finished = state == state_finished;
   pending.ticket = std::bit_cast<device::Ticket>(packed->opaque[1]);
   pending.result = static_cast<std::int64_t>(packed->opaque[2]);
+  pending.opcode = static_cast<device::Opcode>(packed->opaque[3]);
+  pending.transfer = {static_cast<int>(packed->opaque[4]),
+                      reinterpret_cast<void*>(packed->opaque[5]), packed->opaque[6],
+                      static_cast<std::int64_t>(packed->opaque[7])};
   return files.knows(pending);
 }
 
