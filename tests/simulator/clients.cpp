@@ -41,13 +41,13 @@ enum class Trouble : std::uint8_t {
   shutdown,      // while clients make calls
 };
 
-// What all threads of a run see. Changed between two points only.
+// What all threads of a run see. Changed in one step only.
 struct World {
   Trouble trouble = Trouble::none;
   bool disks_fail = false;
   std::array<FileHistory, 3> files{FileHistory("0a"), FileHistory("0b"), FileHistory("1c")};
   LogHistory log;
-  unsigned clients_in_calls = 0;
+  int clients_in_calls = 0;
   std::uint64_t hung_ns = 0;  // how long disk 1 does nothing
   bool is_disturbed = false;  // a loop is, from now on
   bool shuts_down = false;
@@ -56,6 +56,10 @@ struct World {
 
   std::string settings;  // for people
 
+  void count_clients_in_calls(int change) {
+    const OneStep whole;
+    clients_in_calls += change;
+  }
   bool errors_may_come() const { return disks_fail || is_disturbed || shuts_down; }
 };
 
@@ -93,9 +97,9 @@ class Client {
   std::int64_t make(const char* what, std::size_t disk, const Call& call) {
     const std::uint64_t began = now_ns();
     const bool disturbed = world_.is_disturbed || world_.shuts_down;
-    ++world_.clients_in_calls;
+    world_.count_clients_in_calls(1);
     const std::int64_t result = static_cast<std::int64_t>(call());
-    --world_.clients_in_calls;
+    world_.count_clients_in_calls(-1);
     count_call();
     note(static_cast<std::uint64_t>(result));
     const std::uint64_t took = now_ns() - began;
@@ -142,12 +146,10 @@ class Client {
 
   // ---- calls
 
-  // Who executes others' cached calls does so one at a time: a disk that hangs holds up those on
-  // the other as well.
   Placement some_placement() {
     constexpr Placement all[] = {Placement::host, Placement::compute, Placement::automatic,
                                  Placement::service};
-    return all[choices_.below(world_.trouble == Trouble::disk_hangs ? 3 : 4)];
+    return all[choices_.below(4)];
   }
   std::uint64_t some_bytes() {
     if (choices_.one_in(6)) return page * choices_.between(1, 3);
@@ -458,8 +460,7 @@ class Simulation {
     options_.readahead_bytes_max = static_cast<std::uint32_t>(choices_.between(1, 8) * page);
     device::Crossovers crossovers;
     crossovers.host_write_bytes_min = choices_.one_in(2) ? 1000 : crossovers.host_write_bytes_min;
-    crossovers.service_read_bytes_min =
-        choices_.one_in(2) && world_.trouble != Trouble::disk_hangs ? 2000 : crossovers.never;
+    crossovers.service_read_bytes_min = choices_.one_in(2) ? 2000 : crossovers.never;
     options_.crossovers = crossovers;
     auto& switches = options_.cache_switches;
     for (bool* one : {&switches.batched_allocation, &switches.batched_insertion,

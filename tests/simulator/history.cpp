@@ -44,6 +44,11 @@ void FileHistory::end_truncate(std::size_t truncation, int result) {
   end(writes_[truncation], result);
 }
 
+FileHistory::Call FileHistory::begin() {
+  const OneStep whole;
+  return {++now_};
+}
+
 void FileHistory::end_read(Call call, std::uint64_t offset, std::uint64_t wanted,
                            std::int64_t result, const unsigned char* data) {
   const OneStep whole;
@@ -184,6 +189,11 @@ void LogHistory::end_append(unsigned value, std::int64_t result) {
   Record& record = records_[value - 1];
   record.ended = ++now_;
   record.done = result == static_cast<std::int64_t>(record.bytes);
+}
+
+LogHistory::Time LogHistory::begin() {
+  const OneStep whole;
+  return ++now_;
 }
 
 void LogHistory::end_sync(Time began, int result) {

@@ -35,7 +35,7 @@ class FileHistory {
   struct Call {
     Time began;
   };
-  Call begin() { return {++now_}; }
+  Call begin();
   void end_read(Call call, std::uint64_t offset, std::uint64_t wanted, std::int64_t result,
                 const unsigned char* data);
   void end_sync(Call call, int result);
@@ -101,7 +101,7 @@ class LogHistory {
 
   unsigned begin_append(std::uint64_t bytes);  // 0: there are no values left
   void end_append(unsigned value, std::int64_t result);
-  Time begin() { return ++now_; }
+  Time begin();
   void end_sync(Time began, int result);
   std::string check_read(const unsigned char* data, std::int64_t got) const;
 
