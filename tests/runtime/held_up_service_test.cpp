@@ -133,6 +133,28 @@ TEST_P(HeldUpService, AsynchronousCallsDoNotWait) {
   within_patience("the file that hung", [&] { first.join(); });
 }
 
+TEST_P(HeldUpService, WaitAnyNamesWhatNobodyBegins) {
+  auto files = rig->calls(1);
+  const int healthy = files.open("healthy", O_RDWR);
+  const int hung = files.open("hung", O_RDONLY);
+  std::thread first = hold_it_up(hung);
+  Pending reads[3];
+  for (std::uint32_t i = 0; i < 3; ++i)
+    reads[i] = files.pread_async(healthy, arena() + i * page, page, i * page);
+  within_patience("calls that nobody has begun", [&] {
+    for (std::uint32_t left = 3; left > 0; --left) {
+      const std::uint32_t next = files.wait_any(reads, left);
+      ASSERT_LT(next, left);
+      EXPECT_EQ(files.wait(reads[next]), page);
+      reads[next] = reads[left - 1];
+    }
+  });
+  EXPECT_EQ(taken_back(1), 3U);
+  EXPECT_TRUE(same_bytes({arena(), 3 * page}, data.substr(0, 3 * page)));
+  storage->let_go();
+  within_patience("the file that hung", [&] { first.join(); });
+}
+
 // Callers of the hung file wait for it on their own cores; all lanes of a group take part.
 TEST_P(HeldUpService, EveryoneTakesItsOwnCallsBack) {
   auto files = rig->calls(1);

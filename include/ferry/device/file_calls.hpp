@@ -223,7 +223,7 @@ class FileCalls {
   }
   // Waits until at least one of `count` (> 0) transfers is ready and returns its index, in turn if
   // several are. wait() on it then does not block. A transfer already waited for counts as ready,
-  // so replace or omit it. One that was lent to a service is ready only when that has executed it.
+  // so replace or omit it. One that no service begins in time is named as well: wait() executes it.
   FERRY_DEVICE std::uint32_t wait_any(const Pending* pending, std::uint32_t count) {
     return caller_.leads([&] {
       const std::uint32_t found =

@@ -117,22 +117,27 @@ FERRY_DEVICE_CALL std::int64_t wait_for(Caller<Group>& caller, const Pending& pe
   return serve_here(caller, TransferCall{pending.opcode, one.file, &piece, 1, one.offset}).result;
 }
 
-// The first ready transfer, from `first` on and around; for the leader.
+// The first ready transfer, from `first` on and around, or one that a service does not begin in
+// time; for the leader.
 FERRY_DEVICE inline std::uint32_t wait_for_any(Requester& requester, const Pending* pending,
                                                std::uint32_t count, std::uint32_t first) {
   if (pending[first].finished) return first;  // it may have no ticket to wait for
   std::uint32_t found = first;
-  requester.wait_until(
-      [&] {
-        for (std::uint32_t i = 0; i < count; ++i) {
-          const std::uint32_t index = first + i < count ? first + i : first + i - count;
-          if (!pending[index].finished && !requester.done(pending[index].ticket)) continue;
-          found = index;
-          return true;
-        }
-        return false;
-      },
-      pending[first].ticket);
+  const auto find = [&](auto is_it) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      found = first + i < count ? first + i : first + i - count;
+      if (is_it(pending[found])) return true;
+    }
+    found = first;
+    return false;
+  };
+  const auto is_any_ready = [&] {
+    return find([&](const Pending& one) { return one.finished || requester.done(one.ticket); });
+  };
+  const Ticket& likely = pending[first].ticket;
+  if (requester.wait_until(is_any_ready, likely, true)) return found;
+  if (find([&](const Pending& one) { return requester.would_take_back(one.ticket); })) return found;
+  requester.wait_until(is_any_ready, likely, false);
   return found;
 }
 

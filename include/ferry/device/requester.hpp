@@ -163,20 +163,28 @@ class Requester {
 
   // Waits until `condition` holds, which answers to this group must bring about, most likely that
   // to `likely`. Returns early when the server is dead or stopped: waiting for an answer then
-  // reports that.
+  // reports that. Returns false if it may be time to take a call back.
   template <class Condition>
-  FERRY_DEVICE void wait_until(Condition condition, const Ticket& likely) {
+  FERRY_DEVICE bool wait_until(Condition condition, const Ticket& likely, bool may_take_back) {
     Waiter waiter(context_.wait, context_.hooks, loop_of(likely));
-    waiter.until(condition, context_.arena.cell(likely.cell).sequence);
+    const std::uint64_t limit_ns = may_take_back && at_service_ != 0 ? patience_ns() : no_limit;
+    const int error = waiter.until(condition, context_.arena.cell(likely.cell).sequence, limit_ns);
     if (waiter.slept()) add_to(counters().parks, 1);
+    return error != -ETIMEDOUT;
+  }
+  // Whether the next wait_or_take_back() for it takes it back, if nobody begins it before.
+  FERRY_DEVICE bool would_take_back(const Ticket& ticket) {
+    const bool would = (at_service_ & bit_of(ticket.cell)) != 0 &&
+                       is_unbegun(context_.arena.cell(ticket.cell), ticket.sequence);
+    if (would) hold_up();
+    return would;
   }
 
   // Waits for the answer and frees the cell.
   FERRY_DEVICE_CALL Answer wait(const Ticket& ticket) { return wait(ticket, no_limit); }
   // The same, but the result is `taken_back` if nobody begins a cached call for a while.
   FERRY_DEVICE_CALL Answer wait_or_take_back(const Ticket& ticket) {
-    if ((at_service_ & bit_of(ticket.cell)) == 0) return wait(ticket);
-    return wait(ticket, is_held_up() ? 0 : unbegun_ns_max);
+    return wait(ticket, (at_service_ & bit_of(ticket.cell)) != 0 ? patience_ns() : no_limit);
   }
 
   // Of the server, that takes this group's requests.
@@ -227,6 +235,7 @@ class Requester {
     if (waiter.slept()) add_to(counters().parks, 1);
     if (takes_back) {
       hold_up();
+      add_to(counters().taken_back, 1);
       give_back(bit_of(ticket.cell));
       return Answer{taken_back, 0};
     }
@@ -252,8 +261,8 @@ class Requester {
   FERRY_DEVICE void hold_up() {
     DeviceRef<std::uint64_t>(service_.ring.tickets->held_up_until_ns)
         .store(clock_ns(context_.hooks) + held_up_ns, relaxed);
-    add_to(counters().taken_back, 1);
   }
+  FERRY_DEVICE std::uint64_t patience_ns() const { return is_held_up() ? 0 : unbegun_ns_max; }
 
   FERRY_DEVICE bool is_short(std::uint32_t spare) const {
     return free_ == 0 || (spare != 0 && (free_ & (free_ - 1)) == 0);

@@ -89,25 +89,29 @@ class Waiter {
   }
 
   // Waits until `condition()` holds; for conditions without a signal (space in a ring). With a word
-  // that is likely to change then, naps end at its change, and after nap_ns in any case.
+  // that is likely to change then, naps end at its change, and after nap_ns in any case;
+  // -ETIMEDOUT as above.
   template <class Condition>
   FERRY_DEVICE int until(Condition condition) {
-    return until_true(condition, [&] { nap(); });
+    return until_true(condition, no_limit, [&] { nap(); });
   }
   template <class Condition>
-  FERRY_DEVICE int until(Condition condition, std::uint32_t& word) {
+  FERRY_DEVICE int until(Condition condition, std::uint32_t& word,
+                         std::uint64_t limit_ns = no_limit) {
     const std::uint32_t seen = SystemRef<std::uint32_t>(word).load(relaxed);
-    return until_true(condition, [&] { sleep(word, seen, nap_ns); });
+    return until_true(condition, limit_ns, [&] { sleep(word, seen, nap_ns); });
   }
 
   FERRY_DEVICE bool slept() const { return slept_; }
 
  private:
   template <class Condition, class Rest>
-  FERRY_DEVICE int until_true(Condition condition, Rest rest) {
+  FERRY_DEVICE int until_true(Condition condition, std::uint64_t limit_ns, Rest rest) {
     if (spin(condition)) return 0;
+    const std::uint64_t start = limit_ns == no_limit ? 0 : clock_ns(hooks_);
     while (!condition()) {
       if (const int error = server_error(); error != 0) return condition() ? 0 : error;
+      if (limit_ns != no_limit && clock_ns(hooks_) - start >= limit_ns) return -ETIMEDOUT;
       rest();
     }
     return 0;
