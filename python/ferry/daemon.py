@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ferry import output_files
 from ferry.errors import FerryError
+from ferry.machine_memory import available_bytes
 from ferry.programs import find_program
 from ferry.sizes import GIB, MIB, format_size
 
@@ -123,7 +124,7 @@ def _checked(cache_bytes: int) -> int:
         least = format_size(LEAST_CACHE_BYTES)
         given = format_size(cache_bytes)
         raise FerryError(f"a cache of {given} is too small; --cache takes {least} or more")
-    available = _available_bytes()
+    available = available_bytes()
     if cache_bytes > available:
         raise FerryError(
             f"a cache of {format_size(cache_bytes)} does not fit into memory; {format_size(available)} are available"
@@ -133,7 +134,7 @@ def _checked(cache_bytes: int) -> int:
 
 def _default_cache_bytes() -> int:
     """Returns a quarter of what is free in shared memory, or in memory if that is less."""
-    available = _available_bytes()
+    available = available_bytes()
     try:
         system = os.statvfs(_SHARED_MEMORY)
         shared = system.f_bavail * system.f_frsize
@@ -148,14 +149,6 @@ def _default_cache_bytes() -> int:
             "set the size with --cache"
         )
     return size
-
-
-def _available_bytes() -> int:
-    with open("/proc/meminfo", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) << 10
-    raise FerryError("/proc/meminfo does not say how much memory is available")
 
 
 def _ask(action: str) -> Json:

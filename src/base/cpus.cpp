@@ -22,7 +22,11 @@ double cgroup_quota() {
   std::ifstream self("/proc/self/cgroup");
   std::vector<std::string> places = {"/sys/fs/cgroup/cpu.max"};
   for (std::string line; std::getline(self, line);) {
-    if (line.rfind("0::", 0) == 0) places.push_back("/sys/fs/cgroup" + line.substr(3) + "/cpu.max");
+    if (line.rfind("0::", 0) != 0) continue;
+    // Of the groups around it as well.
+    for (std::string place = line.substr(3); !place.empty() && place != "/";
+         place.resize(place.rfind('/')))
+      places.push_back("/sys/fs/cgroup" + place + "/cpu.max");
   }
   double smallest = 0;
   for (const std::string& place : places) {
@@ -81,8 +85,7 @@ unsigned usable_cpus() {
   const auto allowed = static_cast<unsigned>(allowed_cpus().size());
   const double quota = cgroup_quota();
   // A fraction of a CPU cannot carry a spinning thread.
-  if (quota > 0) return std::clamp(static_cast<unsigned>(quota), 1U, allowed);
-  return allowed;
+  return quota > 0 && quota < allowed ? std::max(1U, static_cast<unsigned>(quota)) : allowed;
 }
 
 int numa_node(int cpu) {

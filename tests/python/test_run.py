@@ -499,7 +499,7 @@ def test_the_size_of_the_cache(
             raise FileNotFoundError
         return System()
 
-    monkeypatch.setattr(daemon, "_available_bytes", lambda: available)
+    monkeypatch.setattr(daemon, "available_bytes", lambda: available)
     monkeypatch.setattr(os, "statvfs", statvfs)
     if isinstance(outcome, int):
         assert daemon._default_cache_bytes() == outcome

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ferry.errors import FerryError
 from ferry.files import outermost, scratch_folder
+from ferry.machine_memory import available_bytes
 from ferry.sizes import MIB, format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
@@ -28,7 +29,7 @@ from ferry_lab.render.tables import Table
 from ferry_lab.results.records import Comparison, Document, Row, Summary
 from ferry_lab.run.estimate import write_room_bytes
 from ferry_lab.run.made_files import make_pattern_file
-from ferry_lab.run.memory import available_bytes, lack_of_memory
+from ferry_lab.run.memory import lack_of_memory
 from ferry_lab.run.mounts import Mounts, own_mounts
 from ferry_lab.run.plan import RuntimeSettings
 from ferry_lab.run.study import Group, Json, Matrix, Study, StudyOptions

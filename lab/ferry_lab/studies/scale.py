@@ -21,6 +21,7 @@ import numpy as np
 
 from ferry.errors import FerryError
 from ferry.files import outermost, scratch_folder
+from ferry.machine_memory import available_bytes
 from ferry.sizes import KIB, MIB, format_size
 from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
@@ -32,7 +33,7 @@ from ferry_lab.results import results
 from ferry_lab.results.latencies import words
 from ferry_lab.results.records import Comparison, Document, Latencies, MeasuredRow, Repeat, Row, Summary
 from ferry_lab.run.made_files import make_pattern_file
-from ferry_lab.run.memory import available_bytes, lack_of_memory
+from ferry_lab.run.memory import lack_of_memory
 from ferry_lab.run.sparse_files import make_sparse_file
 from ferry_lab.run.study import Matrix, Study, StudyOptions
 from ferry_lab.stats import judge
