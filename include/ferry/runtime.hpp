@@ -29,10 +29,10 @@ struct RuntimeOptions {
   std::string device_cpus;
   std::string server_cpus;
   unsigned device_threads = 0;  // 0: one per device CPU
-  // 0: the profile's, else one per eight device threads or CPUs, whichever are fewer; at least one
+  // At most 4096. 0: the profile's, else one per eight device threads or CPUs, whichever are fewer
   unsigned server_threads = 0;
   std::uint64_t arena_bytes = std::uint64_t{64} << 20;  // device memory for programs
-  unsigned rings = 0;                                   // 0: one per server thread
+  unsigned rings = 0;                                   // at most 65536; 0: one per server thread
   // The page cache in device memory: 0 for none. Pages are 4 KiB to 2 MiB, a power of two.
   std::uint64_t cache_bytes = 0;
   std::uint32_t page_bytes = 0;  // 0: the profile's, else 64 KiB

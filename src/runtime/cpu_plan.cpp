@@ -7,6 +7,14 @@
 namespace ferry {
 namespace {
 
+// Of threads and rings: far more than any machine has use for, and few enough to be counted.
+constexpr unsigned server_threads_max = 4096;
+constexpr unsigned rings_max = 1U << 16;
+
+void check_count(unsigned count, unsigned most, const char* option) {
+  if (count > most) throw Error(EINVAL, std::string(option) + ": at most " + std::to_string(most));
+}
+
 CpuSet checked(const std::string& text, const CpuSet& allowed, const char* option) {
   CpuSet cpus;
   try {
@@ -54,6 +62,8 @@ void set_services_aside(CpuPlan& plan, const RuntimeOptions& options) {
 }  // namespace
 
 CpuPlan plan_cpus(const RuntimeOptions& options, const CpuSet& allowed, unsigned usable) {
+  check_count(options.server_threads, server_threads_max, "server_threads");
+  check_count(options.rings, rings_max, "rings");
   CpuPlan plan;
   plan.device_cpus = checked(options.device_cpus, allowed, "device_cpus");
   plan.server_cpus = checked(options.server_cpus, allowed, "server_cpus");

@@ -3,7 +3,9 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <stdexcept>
 #include <system_error>
 
@@ -56,6 +58,7 @@ int attributes(const fs::path& path, const std::string& base, Layout& layout) {
   if (error == 0) error = number(path, base + "object_size", found.extras[object_bytes_name]);
   if (error == 0) error = attribute(path, base + "pool", found.pool);
   if (error != 0) return error;
+  if (count > std::numeric_limits<std::uint32_t>::max()) return -EIO;
   found.stripe_count = static_cast<std::uint32_t>(count);
   layout = found;
   return 0;

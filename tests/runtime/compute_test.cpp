@@ -198,6 +198,19 @@ TEST(ComputeOptions, ImpossibleSizesAreErrors) {
 }
 
 // More than a page's state can count pins of.
+TEST(ComputeOptions, TooManyServerThreadsAndRingsAreAnError) {
+  const auto start = [](unsigned server_threads, unsigned rings) {
+    RuntimeOptions options;
+    options.server_threads = server_threads;
+    options.rings = rings;
+    const Runtime runtime(options);
+  };
+  for (const unsigned count : {4097U, 1U << 30, ~0U})
+    EXPECT_EQ(test::error_of([&] { start(count, 0); }, "server_threads: at most 4096"), EINVAL);
+  for (const unsigned count : {65'537U, ~0U - 1, ~0U})
+    EXPECT_EQ(test::error_of([&] { start(1, count); }, "rings: at most 65536"), EINVAL);
+}
+
 TEST(ComputeOptions, TooManyGroupsAreAnError) {
   device::Geometry geometry;
   geometry.files = 16;
