@@ -43,9 +43,18 @@ static int refuse(const char* text) {
   return -EINVAL;
 }
 
+// Of gfortran, some have no address: an array constructor without elements, a copied section.
+static int is_empty_array(const CFI_cdesc_t* buffer) {
+  for (int i = 0; i < buffer->rank; ++i) {
+    if (buffer->dim[i].extent == 0) return 1;
+  }
+  return 0;
+}
+
 int ferry_fortran_buffer(const CFI_cdesc_t* buffer, void** memory, int64_t* bytes) {
   *memory = NULL;
   *bytes = 0;
+  if (buffer != NULL && is_empty_array(buffer)) return 0;
   if (buffer == NULL || buffer->base_addr == NULL) {
     return refuse("buffer: not allocated, or not associated");
   }
@@ -65,7 +74,7 @@ int ferry_fortran_buffer(const CFI_cdesc_t* buffer, void** memory, int64_t* byte
     if (__builtin_mul_overflow(length, extent, &length))
       return refuse("buffer: larger than memory");
   }
-  if (length > 0 && !is_contiguous) {
+  if (!is_contiguous) {
     return refuse("buffer: an array section that is not contiguous; copy it into an array");
   }
   *memory = buffer->base_addr;

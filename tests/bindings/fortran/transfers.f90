@@ -126,6 +126,8 @@ contains
     call ferry_write(file, points%number, 6000_offset)
     allocate (none(0))
     call ferry_write(file, none, 9000_offset)
+    call ferry_write(file, [real ::], 9000_offset)  ! these two have no address
+    call ferry_write(file, z(1:0, :), 9000_offset)
     call ferry_size(file, at)
     call check(at == 6020, 'an array of no size')
     call ferry_read(file, points_back, 0_offset)
