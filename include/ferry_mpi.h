@@ -23,7 +23,8 @@
 // If ranks make different calls on a file, that call and all later collective calls of the file are
 // -EPROTO, and the text names both calls. Errors that the MPI library reports itself (a lost
 // process) end the job, which is MPI's default. Otherwise no function ends the process, throws, or
-// installs a signal handler.
+// installs a signal handler. Before MPI is initialised and after it is finalised, whatever needs
+// MPI is -EINVAL.
 //
 // Handles. ferry_mpi_file, ferry_mpi_map and ferry_mpi_transfer are handles, not memory. NULL gives
 // -EINVAL, a handle that was closed or freed -EBADF. A function that makes a handle sets it to NULL
@@ -288,8 +289,9 @@ enum {
 
 // Collective. A rank whose arguments another language does not accept calls this instead of the
 // call that the others make, so that they do not wait for it. That call fails on all ranks with
-// `error`, a positive errno, and a text with the rank and `why`. For an opening, the first
-// function: always -EINVAL. For a nonblocking transfer, the last one.
+// `error`, a positive errno, and a text with the rank and `why`. A refused close ends the handle,
+// as any close does. For an opening, the first function: always -EINVAL. For a nonblocking
+// transfer, the last one.
 int ferry_mpi_refuse_open(MPI_Comm communicator, const char* path, const char* why);
 int ferry_mpi_refuse(ferry_mpi_file* file, uint32_t call, int error, const char* why);
 int ferry_mpi_irefuse(ferry_mpi_transfer** transfer, ferry_mpi_file* file, uint32_t call, int error,

@@ -22,7 +22,11 @@ using CollectiveFiles = HandleTable<collective::File, ferry_mpi_file, 4>;
 using CollectiveTransfers = HandleTable<collective::Transfer, ferry_mpi_transfer, 5>;
 using CollectiveMaps = HandleTable<const collective::TypeMap, ferry_mpi_map, 6>;
 
+// Without MPI the ranks cannot meet, and its functions end the process.
+void require_mpi();
+
 inline std::shared_ptr<collective::File> collective_file(const ferry_mpi_file* handle) {
+  require_mpi();
   return CollectiveFiles::mine().get(handle);
 }
 

@@ -65,6 +65,7 @@ int ferry_mpi_map_list(ferry_mpi_map** map, const ferry_mpi_extent* extents, uin
 
 int ferry_mpi_map_datatype(ferry_mpi_map** map, MPI_Datatype datatype) {
   return make_map(map, [&] {
+    require_mpi();
     if (datatype == MPI_DATATYPE_NULL) refuse("datatype is MPI_DATATYPE_NULL");
     return ferry::collective::typemap_of(datatype);
   });

@@ -63,18 +63,22 @@ Options options_of(const ferry_mpi_options& asked) {
   return options;
 }
 
-// The ranks cannot meet without these.
 void require_communicator(MPI_Comm communicator) {
+  require_mpi();
+  if (communicator == MPI_COMM_NULL) refuse("communicator is MPI_COMM_NULL");
+}
+
+}  // namespace
+
+void require_mpi() {
   int initialised = 0;
   int finalised = 0;
   MPI_Initialized(&initialised);
   MPI_Finalized(&finalised);
   if (initialised == 0) refuse("MPI is not initialised");
   if (finalised != 0) refuse("MPI is finalised");
-  if (communicator == MPI_COMM_NULL) refuse("communicator is MPI_COMM_NULL");
 }
 
-}  // namespace
 }  // namespace ferry::c
 
 using namespace ferry::c;
@@ -118,6 +122,7 @@ int ferry_mpi_refuse_open(MPI_Comm communicator, const char* path, const char* w
 
 int ferry_mpi_close(ferry_mpi_file* file) {
   return guarded([&] {
+    require_mpi();
     CollectiveFiles::mine().take(file)->close();
     return 0;
   });

@@ -78,6 +78,11 @@ int start(ferry_mpi_transfer** transfer, ferry_mpi_file* handle, Call call, Prep
   });
 }
 
+std::shared_ptr<Transfer> started_transfer(const ferry_mpi_transfer* handle) {
+  require_mpi();
+  return CollectiveTransfers::mine().get(handle);
+}
+
 Call call_of(std::uint32_t number) {
   if (number > FERRY_MPI_CALL_CLOSE) refuse("call: one of FERRY_MPI_CALL_...");
   return static_cast<Call>(number);
@@ -199,11 +204,11 @@ int ferry_mpi_iread_mapped_at_all(ferry_mpi_transfer** transfer, ferry_mpi_file*
 }
 
 int64_t ferry_mpi_transfer_wait(ferry_mpi_transfer* transfer) {
-  return guarded([&]() -> int64_t { return CollectiveTransfers::mine().get(transfer)->wait(); });
+  return guarded([&]() -> int64_t { return started_transfer(transfer)->wait(); });
 }
 
 int ferry_mpi_transfer_test(ferry_mpi_transfer* transfer) {
-  return guarded([&] { return CollectiveTransfers::mine().get(transfer)->test() ? 1 : 0; });
+  return guarded([&] { return started_transfer(transfer)->test() ? 1 : 0; });
 }
 
 int ferry_mpi_transfer_free(ferry_mpi_transfer* transfer) {
