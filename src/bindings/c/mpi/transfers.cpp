@@ -220,7 +220,11 @@ int ferry_mpi_transfer_free(ferry_mpi_transfer* transfer) {
 
 int ferry_mpi_refuse(ferry_mpi_file* file, uint32_t call, int error, const char* why) {
   return guarded([&] {
-    collective_file(file)->refuse(call_of(call), why != nullptr ? why : "", error_of(error));
+    const Call refused = call_of(call);
+    const auto open = collective_file(file);
+    // As on the ranks that close: the handle is gone in any case.
+    if (refused == Call::close) CollectiveFiles::mine().take(file).reset();
+    open->refuse(refused, why != nullptr ? why : "", error_of(error));
     return 0;
   });
 }

@@ -157,6 +157,15 @@ static void calls(void) {
     CHECK_ALL(ferry_mpi_size(file), -EPROTO);
   }
   ferry_mpi_close(file);
+  // Of a rank that refuses to close, the handle is gone as well.
+  CHECK_ALL(ferry_mpi_open(&file, MPI_COMM_WORLD, "x", O_RDONLY, 0, MPI_INFO_NULL, NULL), 0);
+  if (is_wrong()) {
+    CHECK_ALL(ferry_mpi_refuse(file, FERRY_MPI_CALL_CLOSE, ERANGE, "not yet"), -ERANGE);
+  } else {
+    CHECK_ALL(ferry_mpi_close(file), -ERANGE);
+  }
+  CHECK_TEXT("not yet");
+  CHECK_EQUAL(ferry_mpi_close(file), -EBADF);
   CHECK_EQUAL(ferry_mpi_map_free(map), 0);
   CHECK_EQUAL(ferry_mpi_map_free(unusable), 0);
   MPI_Barrier(MPI_COMM_WORLD);
