@@ -116,9 +116,11 @@ void swap_by_neon(std::byte* to, const std::byte* from, std::size_t bytes,
   std::size_t at = 0;
   for (; at + 4 * lane_bytes <= bytes; at += 4 * lane_bytes) {
     const uint8x16x4_t values = vld1q_u8_x4(source + at);
-    vst1q_u8_x4(target + at,
-                {{vqtbl1q_u8(values.val[0], places), vqtbl1q_u8(values.val[1], places),
-                  vqtbl1q_u8(values.val[2], places), vqtbl1q_u8(values.val[3], places)}});
+    // Not in the call, which is a macro of clang's: it takes no braces.
+    const uint8x16x4_t swapped = {
+        {vqtbl1q_u8(values.val[0], places), vqtbl1q_u8(values.val[1], places),
+         vqtbl1q_u8(values.val[2], places), vqtbl1q_u8(values.val[3], places)}};
+    vst1q_u8_x4(target + at, swapped);
   }
   swap_plainly(to + at, from + at, bytes - at, element_bytes);
 }
