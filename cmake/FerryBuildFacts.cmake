@@ -24,9 +24,11 @@ foreach(language ferry_c=C ferry_fortran=Fortran ferry_python=Python)
 endforeach()
 list(JOIN languages ", " languages)
 list(APPEND built_in "languages ${languages}")
-if(TARGET ferry_mpi)
+if(TARGET ferry_mpi AND MPI_CXX_LIB_NAMES)
   list(GET MPI_CXX_LIB_NAMES -1 mpi)
   list(APPEND built_in "collective I/O with lib${mpi}")
+elseif(TARGET ferry_mpi)  # the compiler is that of the MPI library, and adds it unasked
+  list(APPEND built_in "collective I/O")
 endif()
 list(JOIN built_in " | " built_in)
 
