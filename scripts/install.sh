@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # BUILD-FOLDER PREFIX: installs a build, and lists in share/ferry/installed-files what uninstall.sh
-# removes, also of earlier installations.
+# removes, also of earlier installations. Under $DESTDIR, if that is set, as for a package.
 set -euo pipefail
 
 prefix=$(realpath -m -- "$2")
-list=$prefix/share/ferry/installed-files
+list=${DESTDIR:-}$prefix/share/ferry/installed-files
 cmake --install "$1" --prefix "$prefix"
 earlier=$(cat -- "$list" 2>/dev/null || true)
 mkdir -p "${list%/*}"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # PREFIX: removes what `make install` put there, by the list that it left, and folders that are empty
-# then.
+# then. Under $DESTDIR, if that is set.
 set -euo pipefail
 
 prefix=$(realpath -m -- "$1")
-list=$prefix/share/ferry/installed-files
+root=${DESTDIR:-} # the names in the list are without it
+list=$root$prefix/share/ferry/installed-files
 if [[ ! -f $list ]]; then
-  printf 'uninstall: no %s, so nothing is known to be installed in %s\n' "$list" "$prefix" >&2
+  printf 'uninstall: no %s, so nothing is known to be installed in %s\n' "$list" "$root$prefix" >&2
   exit 1
 fi
 folders=()
@@ -20,15 +21,15 @@ while IFS= read -r file || [[ -n $file ]]; do
     printf 'uninstall: %s names %s, which is not in %s; nothing more is removed\n' "$list" "$file" "$prefix" >&2
     exit 1
   fi
-  rm -f -- "$file"
-  folders+=("${file%/*}")
+  rm -f -- "$root$file"
+  folders+=("$root${file%/*}")
 done <"$list"
 rm -f -- "$list"
 # What Python made beside the modules.
-if [[ -d $prefix/lib/ferry/python ]]; then
-  find "$prefix/lib/ferry/python" -name __pycache__ -prune -exec rm -rf -- {} +
+if [[ -d $root$prefix/lib/ferry/python ]]; then
+  find "$root$prefix/lib/ferry/python" -name __pycache__ -prune -exec rm -rf -- {} +
 fi
-printf '%s\n' "${folders[@]}" "$prefix/share/ferry" | sort -ru | while IFS= read -r folder; do
-  while [[ $folder == "$prefix"/* ]] && rmdir -- "$folder" 2>/dev/null; do folder=${folder%/*}; done
+printf '%s\n' "${folders[@]}" "$root$prefix/share/ferry" | sort -ru | while IFS= read -r folder; do
+  while [[ $folder == "$root$prefix"/* ]] && rmdir -- "$folder" 2>/dev/null; do folder=${folder%/*}; done
 done
-printf 'removed %d files from %s\n' "${#folders[@]}" "$prefix"
+printf 'removed %d files from %s\n' "${#folders[@]}" "$root$prefix"
