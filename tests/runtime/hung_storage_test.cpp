@@ -442,8 +442,11 @@ TEST_F(HungStorage, HarmsCallsOnItsOwnFilesOnly) {
   }
 }
 
-// Their fills hold every page for as long as it hangs.
-TEST_F(HungStorage, ItsReadersMayHoldTheWholeCache) {
+// Their fills hold every page for as long as it hangs, but for one that a view of the other storage
+// may hold.
+class HungReaders : public HungStorage, public testing::WithParamInterface<bool> {};
+
+TEST_P(HungReaders, MayHoldTheWholeCache) {
   constexpr std::uint32_t pages = 4;
   make(pages);
   std::array<int, on_hung> files{};
@@ -457,6 +460,10 @@ TEST_F(HungStorage, ItsReadersMayHoldTheWholeCache) {
   test::Calls others = rig->calls(on_hung, Placement::compute);
   const int file = others.open(path_of(on_hung).c_str(), O_RDWR);
   ASSERT_GT(file, 0);
+  device::cache::PinnedView view;
+  if (GetParam()) {
+    ASSERT_EQ(others.hold(file, 3 * page, page, view), page);
+  }
   failing->all_hang = true;
   std::vector<std::jthread> readers;
   for (std::uint32_t i = 0; i < on_hung; ++i) {
@@ -473,8 +480,12 @@ TEST_F(HungStorage, ItsReadersMayHoldTheWholeCache) {
   });
   failing->all_hang = false;
   readers.clear();
+  if (GetParam()) others.release(view);
   EXPECT_EQ(others.close(file), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Views, HungReaders, testing::Bool(),
+                         [](const auto& one) { return one.param ? "Held" : "NotHeld"; });
 
 }  // namespace
 }  // namespace ferry::hung_storage_test

@@ -220,15 +220,20 @@ class Filling {
     return taken;
   }
 
-  // Whether every frame is in use by transfers and readers of other storages.
+  // Whether every frame is in use, none by a transfer of this storage, which would end. Readers of
+  // this storage may hold views.
   FERRY_DEVICE_CALL bool is_full_of_others(std::uint32_t mine) const {
-    constexpr std::uint64_t in_use = State::pins | State::filling | State::writing;
+    constexpr std::uint64_t transfer = State::filling | State::writing;
+    bool others = false;
     for (std::uint32_t frame = 0; frame < view_.layout.geometry.frames; ++frame) {
       const std::uint64_t now = frames_.state(frame).load(acquire);
-      if ((now & in_use) == 0 || (now & (State::taken | State::orphan)) != 0) return false;
-      if (storage(view_, inode_of(frames_.key(frame))) == mine) return false;
+      if ((now & (State::pins | transfer)) == 0 || (now & (State::taken | State::orphan)) != 0)
+        return false;
+      const bool own = storage(view_, inode_of(frames_.key(frame))) == mine;
+      if (own && (now & transfer) != 0) return false;
+      if (!own) others = true;
     }
-    return true;
+    return others;
   }
 
   // Another group entered the page, or every frame is in use: look again, unless frames are stuck.
