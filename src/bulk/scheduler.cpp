@@ -89,8 +89,10 @@ std::shared_ptr<BulkRequest> Scheduler::submit(
     const std::shared_ptr<EngineFile>& file = files[index];
     used.add(file);
     if (direction == Direction::write && file->appends()) {
-      throw Error(EINVAL,
-                  file->path() + ": opened with O_APPEND, where writes must wait for another");
+      throw Error(
+          EINVAL,
+          file->path() +
+              ": opened with O_APPEND, where each write must be waited for before the next");
     }
     const Part& part = parts[index];
     constexpr auto offset_max = static_cast<std::uint64_t>(INT64_MAX) - piece_alignment_bytes;
