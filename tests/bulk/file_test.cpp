@@ -19,6 +19,7 @@
 #include "support/error_of.hpp"
 #include "support/in_a_child.hpp"
 #include "support/storage_driver.hpp"
+#include "support/within.hpp"
 
 namespace ferry::bulk {
 namespace {
@@ -109,7 +110,7 @@ TEST_P(BulkFile, TheEndOfAFileEndsALargeRead) {
     if (cold) make_cold(path);
     std::string got(wanted.size(), '#');
     const Future reading = file.read_at_async(got.data(), std::uint64_t{1} << 62, 0);
-    ASSERT_TRUE(reading.wait_for(std::chrono::seconds(10)));
+    ASSERT_TRUE(reading.wait_for(test::patience / 4));
     EXPECT_EQ(reading.get(), wanted.size());
     EXPECT_TRUE(same_bytes(got, wanted));
   }

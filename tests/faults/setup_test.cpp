@@ -184,8 +184,7 @@ TEST(FailingSetup, ACloseWithoutAThreadHoldsNobodyUp) {
     EXPECT_TRUE(system_calls().struck());
   }
   storage::Operation* done = nullptr;
-  EXPECT_TRUE(
-      eventually([&] { return (done = inbox.take_all()) != nullptr; }, std::chrono::seconds(2)));
+  EXPECT_TRUE(eventually([&] { return (done = inbox.take_all()) != nullptr; }, patience / 4));
   EXPECT_EQ(done, &quick);
   EXPECT_EQ(quick.result, 0);
   may_end = true;

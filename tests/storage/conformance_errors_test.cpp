@@ -205,7 +205,7 @@ TEST_P(MountedConformance, ReadsFromATerminalFailAsPreadDoes) {
   test::DrivenTransfer read(Kind::read, file, arena.data(), 16);
   driver->start(read);
   const bool finished =
-      test::eventually([&] { return driver->queue().reap() == &read; }, std::chrono::seconds(2));
+      test::eventually([&] { return driver->queue().reap() == &read; }, test::patience / 4);
   EXPECT_TRUE(finished) << "waits for somebody to type";
   if (!finished) {
     driver->queue().cancel(read);
