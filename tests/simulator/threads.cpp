@@ -13,6 +13,7 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -164,6 +165,16 @@ int sched_getaffinity(pid_t process, std::size_t bytes, cpu_set_t* set) noexcept
   for (std::size_t cpu = 0; cpu < cpus; ++cpu)
     CPU_SET_S(cpu, bytes, set);
   return 0;
+}
+
+// Nor does it have huge pages, which may be there in one run and not in the next.
+void* mmap(void* wanted, std::size_t bytes, int access, int flags, int file,
+           off_t offset) noexcept {
+  if (self != nullptr && (flags & MAP_HUGETLB) != 0) {
+    errno = ENOMEM;
+    return MAP_FAILED;
+  }
+  return real(mmap)(wanted, bytes, access, flags, file, offset);
 }
 
 pid_t gettid() noexcept {
