@@ -230,7 +230,8 @@ typedef int (*ferry_program)(ferry_thread* thread, void* user);
 // Makes the device and starts its server. `options` may be NULL. -EINVAL for bad
 // options, among them a CPU that the process may not use; -ENOMEM; -E2BIG as above.
 int ferry_runtime_create(ferry_runtime** runtime, const ferry_runtime_options* options);
-// Ends the server after ferry_runtime_shutdown() with ten seconds, and frees the device's memory.
+// Ends the server after ferry_runtime_shutdown() with ten seconds, and once more so long where that
+// does not finish, and frees the device's memory.
 // -EIO if data was lost or a file had errors that nobody was told. -EBUSY, and nothing happens,
 // while another thread is in a function with this runtime. With other errors than -EBUSY, -EINVAL,
 // -EBADF and -ECHILD the handle is gone.
