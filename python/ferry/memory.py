@@ -88,10 +88,11 @@ def _from_dlpack(array: Any) -> numpy.ndarray | _bulk.HostTensor:
         raise NotImplementedError(
             "this tensor is neither in the host's nor in an NVIDIA GPU's memory; copy it to the host first"
         )
-    try:
-        return numpy.from_dlpack(array)
-    except (BufferError, RuntimeError, TypeError):
-        pass  # a type unknown to NumPy, such as bfloat16: show its bytes
+    if numpy.lib.NumpyVersion(numpy.__version__) >= "2.1.0":  # older versions take all for read-only
+        try:
+            return numpy.from_dlpack(array)
+        except (BufferError, RuntimeError, TypeError):
+            pass  # a type unknown to NumPy, such as bfloat16: show its bytes
     try:
         capsule = array.__dlpack__(max_version=(1, 0))
     except TypeError:  # from before DLPack 1.0

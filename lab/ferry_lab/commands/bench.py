@@ -86,7 +86,13 @@ _IOR_OPTIONS = {
 }
 
 
-class InterfaceType(click.Choice[str]):
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+else:
+    _Choice = click.Choice  # generic since click 8.2
+
+
+class InterfaceType(_Choice):
     """An I/O interface, also in IOR's spelling."""
 
     def __init__(self) -> None:
