@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the documentation: the site in build/docs/html and the manual pages in build/docs/man, with
-# the tools of packages-docs.txt and docs/site/requirements.txt in their own environment.
+# Builds the documentation's site in build/docs/html, with the tools of packages-docs.txt and
+# docs/site/requirements.txt in their own environment.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." >/dev/null && pwd -P)
@@ -25,8 +25,6 @@ mkdir -p build/docs
 rm -rf build/docs/doxygen build/docs/commands
 doxygen docs/site/Doxyfile
 export FERRY_BUILD_DIR=$root/build/release FERRY_PROFILE=
-for builder in html man; do
-  "$environment/bin/sphinx-build" -q -W --keep-going -b "$builder" -c docs/site \
-    -d build/docs/doctrees . "build/docs/$builder"
-done
-setup_say "docs: build/docs/html/docs/site/index.html, and manual pages in build/docs/man"
+"$environment/bin/sphinx-build" -q -W --keep-going -b html -c docs/site \
+  -d build/docs/doctrees . build/docs/html
+setup_say "docs: build/docs/html/docs/site/index.html"

@@ -70,7 +70,7 @@ COMMANDS = walk("ferry", command)
 
 
 def write_commands() -> None:
-    """A page for each command, which is also its manual page."""
+    """A page for each command."""
     folder = MADE / "commands"
     folder.mkdir(parents=True, exist_ok=True)
     for name, command_ in COMMANDS.items():
@@ -97,14 +97,3 @@ class _Commands:
 
 sys.modules["commands"] = _Commands()  # type: ignore[assignment]
 write_commands()
-
-man_pages = [
-    (
-        f"build/docs/commands/{name.replace(' ', '-')}",
-        name.replace(" ", "-"),
-        one.get_short_help_str(80).rstrip("."),
-        author,
-        1,
-    )
-    for name, one in COMMANDS.items()
-]

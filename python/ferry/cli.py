@@ -22,6 +22,7 @@ from ferry.errors import FerryError, Terminated
 
 # Laid out for 80 columns on any terminal: ./ferry prints stored copies of the help.
 _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "terminal_width": 80, "max_content_width": 80}
+SHELLS = ("bash", "zsh", "fish")
 
 
 class _Commands(click.Group):
@@ -343,7 +344,7 @@ def help_command(context: click.Context, words: tuple[str, ...]) -> None:
 
 
 @ferry.command(name="completion", short_help="Print the setup for completion in a shell.")
-@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS))
 def completion_command(shell: str) -> None:
     """Print the setup that makes SHELL complete commands, flags and their values.
 
@@ -353,9 +354,14 @@ def completion_command(shell: str) -> None:
     fish   once:          ferry completion fish > \\
                             ~/.config/fish/completions/ferry.fish
     """
+    click.echo(completion(shell))
+
+
+def completion(shell: str) -> str:
+    """Returns the script by which one of SHELLS completes the command."""
     kind = shell_completion.get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(ferry, {}, "ferry", "_FERRY_COMPLETE").source())
+    return kind(ferry, {}, "ferry", "_FERRY_COMPLETE").source()
 
 
 def _on_signal(number: int, _frame: Any) -> None:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Literal
 
 from ferry import _bulk
+from ferry.programs import installed_prefix
 
 Placement = Literal["host", "compute", "automatic"]
 
@@ -41,7 +42,9 @@ def device_include() -> str:
         FileNotFoundError: the package was installed without its headers.
     """
     package = Path(__file__).resolve().parent
-    for folder in (package / "include", package.parents[1] / "include"):
+    prefix = installed_prefix()
+    folders = [package / "include", package.parents[1] / "include", *([prefix / "include"] if prefix else [])]
+    for folder in folders:
         if (folder / "ferry" / "cuda.hpp").is_file():
             return str(folder)
     raise FileNotFoundError(f"there is no ferry/cuda.hpp beside {package}; install ferry-io again")

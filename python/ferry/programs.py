@@ -19,15 +19,18 @@ def _places() -> list[Path]:
         return [Path(build_dir)]
     package = Path(__file__).resolve().parent
     places = [package, package.parents[1] / "build" / "release"]
-    if prefix := _prefix():
-        places.append(prefix / "bin")
+    if prefix := installed_prefix():
+        places += [prefix / "bin", prefix / "libexec" / "ferry"]
     return places
 
 
-def _prefix() -> Path | None:
-    """Where ``make install`` put the package, as lib/ferry/python/ferry."""
-    package = Path(__file__).resolve().parent
-    return package.parents[3] if package.parts[-4:] == ("lib", "ferry", "python", "ferry") else None
+_FACTS = "ferry-build.txt"
+
+
+def installed_prefix() -> Path | None:
+    """Returns the prefix of the installation that the package is part of, like /usr; None in a checkout."""
+    folders = Path(__file__).resolve().parents
+    return next((one for one in folders if (one / "share" / "ferry" / _FACTS).is_file()), None)
 
 
 def find_program(name: str = PROGRAM) -> Path:
@@ -53,10 +56,10 @@ def build_facts() -> str:
 
     Searches where ``find_program`` does, but not in PATH.
     """
-    prefix = _prefix()
+    prefix = installed_prefix()
     for place in [*_places(), *([prefix / "share" / "ferry"] if prefix else [])]:
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            return (place / "ferry-build.txt").read_text()
+            return (place / _FACTS).read_text()
     return ""
 
 
@@ -69,9 +72,10 @@ def find_library(name: str) -> Path:
     build_dir = os.environ.get("FERRY_BUILD_DIR")
     places = _places()
     installed = None if build_dir else shutil.which("ferryd")
-    prefix = _prefix() or (Path(installed).resolve().parents[1] if installed else None)
+    prefix = installed_prefix() or (Path(installed).resolve().parents[1] if installed else None)
     if prefix and not build_dir:
-        places += [prefix / "lib", prefix / "lib64", *sorted(prefix.glob("lib/*-linux-gnu*"))]
+        folders = [prefix / "lib", prefix / "lib64", *sorted(prefix.glob("lib/*-linux-gnu*"))]
+        places += [place for folder in folders for place in (folder / "ferry", folder)]
     for place in places:
         if (place / name).is_file():
             return (place / name).resolve()
