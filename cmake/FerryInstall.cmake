@@ -178,7 +178,13 @@ if(TARGET ferryd AND TARGET ferry_python)
     DEPENDS ${definitions}
     COMMENT "Writing the manual pages and completion" VERBATIM)
   add_custom_target(ferry_man_pages ALL DEPENDS ${pages}/man1/ferry.1)
-  install(DIRECTORY ${pages}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT tools)
+  set(laboratory_pages "/ferry-(bench|compare|import|study|tune)\\.1$")
+  install(DIRECTORY ${pages}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT tools
+          REGEX ${laboratory_pages} EXCLUDE)
+  if(FERRY_LABORATORY)
+    install(DIRECTORY ${pages}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT laboratory
+            FILES_MATCHING REGEX ${laboratory_pages})
+  endif()
   install(FILES ${pages}/completions/bash RENAME ferry COMPONENT tools
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
   install(FILES ${pages}/completions/zsh RENAME _ferry COMPONENT tools DESTINATION ${FERRY_ZSH_DIR})

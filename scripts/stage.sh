@@ -347,6 +347,13 @@ stage_install() {
   tests/install/run
 }
 
+# Debian's packages, in roots of their own.
+stage_packages() {
+  setup_packages packages ||
+    setup_die "the packages of scripts/packages-packages.txt are missing; install them"
+  tests/packages/run
+}
+
 stage_format() {
   local -a files
   mapfile -t files < <(scripts/sources.sh)

@@ -19,7 +19,9 @@ class MissingError(FerryError):
     exit_status = 2
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"ferry {name} is not installed; pip install 'ferry-io[lab]' brings it")
+        super().__init__(
+            f"ferry {name} is not installed; pip install 'ferry-io[lab]' brings it, or Debian's package ferry-lab"
+        )
 
 
 def is_installed() -> bool:
