@@ -127,7 +127,7 @@ storage::File* EngineFile::direct() {
   if (always_direct()) return buffered_.get();
   if (direct_refused_.load(std::memory_order_relaxed)) return nullptr;
   std::call_once(direct_once_, [this] {
-    // Only for reading: writes through two descriptors of one file would not take turns.
+    // Only for reading: buffered writes through other handles would have to wait for direct ones.
     if ((flags_ & O_ACCMODE) == O_WRONLY) return;
     std::int64_t error = 0;
     direct_ = open(path_of_descriptor(), O_RDONLY | O_DIRECT, 0, error);

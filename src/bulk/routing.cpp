@@ -71,8 +71,8 @@ unsigned choose_workers(const EngineOptions& in_force, Source source, std::uint6
 DataPath choose_way(const RoutedPiece& piece, Route route) {
   const bool pinned_direct = route == Route::direct || piece.file->always_direct();
   if (piece.direction == Direction::write) {
-    // Two descriptors of one file would not take turns, so only a file opened for it writes
-    // directly.
+    // Buffered writes through other handles would have to wait for direct ones, so only a file
+    // opened for it writes directly.
     if (piece.file->always_direct()) return past_the_cache(piece);
     // A server wants many requests in flight; the kernel's page cache takes one at a time.
     return piece.file->may_hang() ? DataPath::cached : DataPath::copy;

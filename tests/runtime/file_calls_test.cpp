@@ -713,6 +713,33 @@ TEST_P(FileCallsTest, TheEndOfAProgramWaitsForItsTransfers) {
   }
 }
 
+// Where they do not, the kernel loses track of a page that both write, and fsync returns -EIO.
+TEST_P(FileCallsTest, HandlesWithODirectTakeTurnsWithOthers) {
+  constexpr std::uint64_t page = 4096;
+  constexpr std::uint64_t pages = 8;
+  const test::ScratchDirectory on_disk(test::build_folder());
+  const std::string path = on_disk / "f";
+  test::write_file(path, std::string(pages * page, '\0'));
+  const Buffer buffer = runtime->allocate(runtime->info().device_threads * page);
+  on_all([&](DeviceThread& self) {
+    const bool direct = self.index % 2 == 0;
+    const int file = self.files.open(path.c_str(), O_RDWR | (direct ? O_DIRECT : 0));
+    if (direct && file == -EINVAL) return;  // a file system without direct I/O
+    ASSERT_GT(file, 0);
+    char* memory = buffer.as<char>() + self.index * page;
+    for (std::uint64_t round = 0; round < test::scaled(640); ++round) {
+      const std::uint64_t bytes = direct ? page : 100;
+      const std::uint64_t offset = round * 5 % pages * page;
+      ASSERT_EQ(self.files.pwrite(file, memory, bytes, static_cast<std::int64_t>(offset)),
+                static_cast<std::int64_t>(bytes));
+      if (round % 16 == 0) {
+        ASSERT_EQ(self.files.fsync(file), 0);
+      }
+    }
+    ASSERT_EQ(self.files.close(file), 0);
+  });
+}
+
 TEST_P(FileCallsTest, CloseEndsTransfersOfOtherThreadsFirst) {
   const std::string data = pattern(1 << 20, 1);
   twins(data);

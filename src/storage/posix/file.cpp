@@ -194,7 +194,7 @@ void learn_alignment(PosixFile& file) {
 }
 
 // Opens the same file again, with O_DIRECT, even if its name has changed.
-std::int64_t open_direct(PosixFile& file, int flags, const FileFacts& facts) {
+std::int64_t open_direct(PosixFile& file, int flags) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", file.fd);
   const int kept = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW | O_TMPFILE);
@@ -203,7 +203,6 @@ std::int64_t open_direct(PosixFile& file, int flags, const FileFacts& facts) {
   const bool may_be_buffered = (errno == EACCES && (flags & O_CREAT) != 0) || errno == ENOENT;
   if (file.direct_fd < 0) return may_be_buffered ? 0 : -errno;
   learn_alignment(file);
-  file.turns = WriteTurns::of(facts.device, facts.inode);
   return 0;
 }
 
@@ -276,7 +275,7 @@ std::int64_t read_once(const PosixFile& file, const Operation& operation, int co
 
 std::int64_t write_once(const PosixFile& file, const Operation& operation, int count,
                         off_t offset) {
-  const WriteTurn turn(file, fits_direct(file, operation));
+  const WriteTurn turn(file, file.direct_fd >= 0 && fits_direct(file, operation));
   // A page of a device's cache may change during its write-back; the change is written later
   // (device/cache/frames.hpp, F3).
   const UnseenReads unseen;
@@ -334,9 +333,9 @@ std::int64_t learn_of(PosixFile& file, Operation& operation, const FileFacts& fa
     file.stamps_changes = S_ISREG(facts.mode) && stamps_changes(type);
     if (!file.remote && !generates_files(type)) file.mount = facts.mount;
   }
+  if (!file.read_only && !file.special) file.turns = WriteTurns::of(facts.device, facts.inode);
   if ((operation.flags & O_DIRECT) != 0) {
-    if (const std::int64_t error = open_direct(file, operation.flags, facts); error != 0)
-      return error;
+    if (const std::int64_t error = open_direct(file, operation.flags); error != 0) return error;
   }
   if (operation.layout != nullptr) {
     const int error = mounted_layout(operation.path, *operation.layout);

@@ -23,7 +23,7 @@ struct PosixFile final : File {
   int direct_fd = -1;                        // O_DIRECT; -1 unless the file was opened with it
   std::uint32_t memory_alignment_bytes = 1;  // address alignment for direct I/O
   std::uint32_t offset_alignment_bytes = 1;  // and of offsets and lengths
-  std::shared_ptr<WriteTurns> turns;         // where there is a direct_fd
+  std::shared_ptr<WriteTurns> turns;         // where it may be written
   bool append = false;       // O_APPEND: a write's position is unknown, so it is never direct
   bool synchronous = false;  // O_SYNC, O_DSYNC: a write waits for the medium
   // Neither a regular file nor a block device, or one whose contents are generated.

@@ -88,10 +88,8 @@ void PosixQueue::start(Operation& operation) {
       }
       [[fallthrough]];
     case Kind::append:
-      // It waits for the medium, or for direct writes that this thread may have to end.
-      if (file->synchronous || file->turns != nullptr) break;
-      if (operation.sync_follows && !can_write_out()) break;
-      [[fallthrough]];
+      if (!write_at_once(operation, *file)) break;
+      return;
     case Kind::truncate:
       if (operation.kind == Kind::truncate && frees_much(*file, operation)) break;
       [[fallthrough]];
@@ -132,6 +130,18 @@ Operation* PosixQueue::reap() {
 void PosixQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
   InboxQueue::wait(seen, timeout);
   rested();
+}
+
+// Through the page cache. Not where it would wait for the medium, or for direct writes, which this
+// thread may have to end.
+bool PosixQueue::write_at_once(Operation& operation, const PosixFile& file) {
+  if (file.remote || file.synchronous || file.direct_fd >= 0) return false;
+  if (operation.sync_follows && !can_write_out()) return false;
+  const std::shared_ptr<WriteTurns> turns = file.turns;
+  if (turns != nullptr && !turns->try_begin_buffered()) return false;
+  const bool executed = execute_if_allowed(operation);
+  if (turns != nullptr) turns->end_buffered();
+  return executed;
 }
 
 bool PosixQueue::execute_if_allowed(Operation& operation) {

@@ -113,6 +113,7 @@ class PosixQueue : public InboxQueue {
   // meet one before they have held up the queue for much longer than a tick in all.
   std::int64_t read_trusting(Operation& operation);
   void execute_now(Operation& operation);
+  bool write_at_once(Operation& operation, const PosixFile& file);
   bool execute_if_allowed(Operation& operation);
   // Returns false if this open takes another way.
   bool open_at_once(Operation& operation);

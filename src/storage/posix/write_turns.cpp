@@ -3,26 +3,35 @@
 namespace ferry::storage {
 
 bool WriteTurns::try_begin_direct() {
-  const std::lock_guard lock(mutex_);
-  if (buffered_ > 0) return false;
-  ++direct_;
+  std::uint64_t counts = counts_.load();
+  do {
+    if (counts >= one_buffered) return false;
+  } while (!counts_.compare_exchange_weak(counts, counts + 1));
   return true;
 }
 
 void WriteTurns::end_direct() {
-  const std::lock_guard lock(mutex_);
-  if (--direct_ == 0) no_direct_.notify_all();
+  if (!has_direct(--counts_)) counts_.notify_all();
 }
 
 void WriteTurns::begin_buffered() {
-  std::unique_lock lock(mutex_);
-  ++buffered_;
-  no_direct_.wait(lock, [this] { return direct_ == 0; });
+  std::uint64_t counts = counts_ += one_buffered;
+  while (has_direct(counts)) {
+    counts_.wait(counts);
+    counts = counts_.load();
+  }
+}
+
+bool WriteTurns::try_begin_buffered() {
+  std::uint64_t counts = counts_.load();
+  do {
+    if (has_direct(counts)) return false;
+  } while (!counts_.compare_exchange_weak(counts, counts + one_buffered));
+  return true;
 }
 
 void WriteTurns::end_buffered() {
-  const std::lock_guard lock(mutex_);
-  --buffered_;
+  counts_ -= one_buffered;
 }
 
 }  // namespace ferry::storage

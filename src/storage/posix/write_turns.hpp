@@ -7,10 +7,9 @@
 // whose unaligned transfers Ferry sends through the page cache would.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include <sys/types.h>
 
@@ -18,7 +17,7 @@
 
 namespace ferry::storage {
 
-// Thread-safe. Invariant: direct_ == 0 or no buffered write is in flight.
+// Thread-safe. Invariant: no direct write is in flight beside a buffered one.
 class WriteTurns {
  public:
   // Whether a direct write may start; end_direct() must follow. Never waits: with buffered writes
@@ -28,6 +27,8 @@ class WriteTurns {
   void end_direct();
   // Waits until no direct write is in flight. Never call it on the thread that must end them.
   void begin_buffered();
+  // Does not wait: returns false while a direct write is in flight.
+  bool try_begin_buffered();
   void end_buffered();
 
   // The turns of an inode: the same for every opening of it in this process, although the page
@@ -37,10 +38,11 @@ class WriteTurns {
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable no_direct_;
-  unsigned direct_ = 0;    // in flight
-  unsigned buffered_ = 0;  // in flight or waiting
+  static constexpr std::uint64_t one_buffered = std::uint64_t{1} << 32;
+  static bool has_direct(std::uint64_t counts) { return counts % one_buffered != 0; }
+
+  // Direct writes in flight, and above them buffered ones in flight or waiting.
+  std::atomic<std::uint64_t> counts_{0};
 };
 
 }  // namespace ferry::storage

@@ -51,6 +51,18 @@ TEST(WriteTurns, DirectWritesShareATurnAndSoDoBufferedOnes) {
   turns.end_direct();
 }
 
+TEST(WriteTurns, ABufferedWriteThatMayNotWaitIsRefusedBesideADirectOne) {
+  WriteTurns turns;
+  ASSERT_TRUE(turns.try_begin_direct());
+  EXPECT_FALSE(turns.try_begin_buffered());
+  turns.end_direct();
+  EXPECT_TRUE(turns.try_begin_buffered());
+  EXPECT_FALSE(turns.try_begin_direct());
+  turns.end_buffered();
+  EXPECT_TRUE(turns.try_begin_direct());
+  turns.end_direct();
+}
+
 TEST(WriteTurns, AWaitingBufferedWriteKeepsNewDirectOnesOut) {
   WriteTurns turns;
   ASSERT_TRUE(turns.try_begin_direct());
@@ -89,7 +101,7 @@ TEST(WriteTurns, TheTwoKindsNeverMeet) {
         turns.end_direct();
         ++turned[0];
       } else {
-        turns.begin_buffered();
+        if (own.one_in(2) || !turns.try_begin_buffered()) turns.begin_buffered();
         ++buffered;
         if (own.one_in(8)) std::this_thread::yield();
         if (direct != 0) ++met;
