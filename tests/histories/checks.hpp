@@ -1,0 +1,71 @@
+// What recorded histories of files have to obey, given when each call began and ended.
+//
+// - Inside one device a read finds what a write has finished, whatever the placements. While a
+// write
+//   is under way, a read may find its bytes and a later one old bytes, where one of them goes past
+//   the cache. If all go through it, every byte is a linearisable register.
+// - Between domains (devices, bulk transfers, processes) it is close-to-open: a read finds what was
+//   published before its handle was opened.
+// - Appended records are there once, whole, and in an order that agrees with real time.
+//
+// Each write puts one value into all of its bytes, and no other write to that file has that value;
+// 0 is what the file held at first. A transfer is not atomic: its bytes are registers of their own.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace ferry::histories {
+
+using Time = std::uint64_t;  // nanoseconds of one monotonic clock
+inline constexpr Time never = std::numeric_limits<Time>::max();
+
+// A call on one register.
+struct RegisterCall {
+  bool is_read;
+  unsigned value;  // written or found
+  Time began;
+  Time ended;
+};
+
+// Whether some order of the calls explains what they found, agrees with real time, and begins with
+// a write of 0. For writes of unique values this takes polynomial time: Gibbons and Korach, Testing
+// Shared Memories, SIAM J. Comput. 26(4), 1997, theorem 4.2.
+bool is_linearisable(const std::vector<RegisterCall>& calls);
+
+// A transfer of bytes of a file.
+struct FileTransfer {
+  bool is_read;
+  unsigned client;
+  unsigned domain;
+  std::uint64_t offset;
+  std::uint64_t bytes;
+  unsigned value = 0;                    // of a write
+  const unsigned char* found = nullptr;  // of a read
+  Time began = 0;
+  Time ended = 0;
+  Time published = never;  // of a write: from then on it is in the storage
+  Time opened = 0;         // of a read: when the open of its handle began
+  std::string how = {};    // it was made
+};
+
+// Each returns nothing, or what is wrong with the history of a file.
+std::string check_linearisable(const std::vector<FileTransfer>& transfers);
+std::string check_close_to_open(const std::vector<FileTransfer>& transfers);
+
+// A record that was appended, and acknowledged.
+struct Appended {
+  std::uint32_t client;
+  std::uint32_t number;  // of this client
+  std::uint64_t bytes;
+  Time began = 0;
+  Time ended = 0;
+};
+
+inline constexpr std::uint64_t record_bytes_min = 8;
+std::string record_contents(std::uint32_t client, std::uint32_t number, std::uint64_t bytes);
+std::string check_appends(const std::string& file, const std::vector<Appended>& records);
+
+}  // namespace ferry::histories
