@@ -25,7 +25,7 @@ class SignalThread {
 
   // The first signal runs `on_signal`, then runtime.shutdown(deadline); later ones only run
   // `on_signal`, on this thread, with the signal's number. It must not throw. Throws ferry::Error
-  // (no descriptor left).
+  // (no descriptor or no thread left).
   explicit SignalThread(Runtime& runtime,
                         std::chrono::milliseconds deadline = std::chrono::seconds(10),
                         std::function<void(int)> on_signal = {});

@@ -1,4 +1,5 @@
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include <poll.h>
@@ -45,7 +46,13 @@ SignalThread::SignalThread(std::function<void()> shut_down, std::function<void(i
     ::close(signals_);
     throw Error(error, "eventfd");
   }
-  thread_ = std::thread([this] { watch(); });
+  try {
+    thread_ = std::thread([this] { watch(); });
+  } catch (const std::system_error& error) {
+    ::close(leave_);
+    ::close(signals_);
+    throw Error(error.code().value(), "starting the thread that waits for signals");
+  }
 }
 
 SignalThread::~SignalThread() {

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <ferry/runtime.hpp>
+#include <ferry/signals.hpp>
 
 #include "bulk/scheduler.hpp"
 #include "faults/bulk_program.hpp"
@@ -106,6 +107,15 @@ TEST(FailingSetup, AProgramRunsOnAllThreadsOrOnNone) {
   EXPECT_EQ(ran, 0);
   runtime.run([&](DeviceThread&) { ++ran; });
   EXPECT_EQ(ran, 3);
+}
+
+TEST(FailingSetup, ASignalThreadThatCannotStartLeavesNoDescriptor) {
+  const Resources before = resources_now();
+  {
+    const FailingCall first("pthread_create");
+    EXPECT_THROW(SignalThread([] {}), Error);
+  }
+  expect_resources(before);
 }
 
 TEST(FailingSetup, AShutdownWithoutAThreadWritesBack) {
