@@ -12,6 +12,7 @@ class Error : public std::system_error {
  public:
   Error(int error_number, const std::string& what)
       : std::system_error(error_number, std::system_category(), what) {}
+  explicit Error(const std::system_error& error) : std::system_error(error) {}
   // what() without the text of the errno at its end.
   std::string reason() const {
     std::string text = what();

@@ -408,12 +408,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     except OSError as error:
         streams.say(_os_error(error))
         return 1
+    except MemoryError:
+        streams.say("out of memory; raise the limit of memory (ulimit -v)")
+        return 1
 
 
 def _os_error(error: OSError) -> str:
     if error.filename == "standard output" and error.errno == errno.ENOSPC:
         return "standard output: No space left on device; send it to another place"
     where = f"{error.filename}: " if error.filename else ""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{where}{error.strerror}; raise the limit of open files (ulimit -n)"
     return f"{where}{error.strerror or error}; see that it is there and can be used"
 
 

@@ -54,7 +54,8 @@ _NO_PATTERN_HINT = "make one with ferry bench -w -k, or read this one without -R
 _SETUP_HINTS = {
     errno.EINVAL: "ferry info shows what is in force without such settings",
     errno.ENOMEM: "choose a smaller -t, --queue-depth, --threads or --cache-size",
-    errno.EAGAIN: "choose fewer threads",
+    errno.EAGAIN: "choose fewer threads, or raise the limit of processes (ulimit -u)",
+    errno.EMFILE: _HINTS[errno.EMFILE],
     errno.ENODEV: "--device cpu needs none",
     errno.EIO: "free some space, then see the kernel's log (dmesg)",
 }
@@ -62,9 +63,11 @@ _SETUP_HINTS = {
 
 _COPY_HINTS = {
     errno.EACCES: "ask for permission or name another path",
+    errno.EAGAIN: "raise the limit of processes (ulimit -u)",
     errno.EBADMSG: "the destination is as it was; check the storage, then copy again",
     errno.EEXIST: "--overwrite replaces it",
     errno.EISDIR: "ferry cp copies single files; name a file in it",
+    errno.EMFILE: _HINTS[errno.EMFILE],
     errno.ENOENT: "name a path that is there",
     errno.ENOSPC: "free some space there; the destination is as it was",
     errno.ESTALE: "the destination is as it was; copy again",

@@ -42,7 +42,7 @@ std::unique_ptr<storage::Storage> make_storage(const EngineOptions& options) {
   try {
     return storage::make_router({.engine = options.storage});
   } catch (const std::system_error& error) {
-    throw Error(error.code().value(), error.what());
+    throw Error(error);
   }
 }
 

@@ -103,6 +103,8 @@ int run(const std::vector<std::string>& words) {
 int main(int count, char** arguments) {
   try {
     return ferry::bench::run({arguments + 1, arguments + count});
+  } catch (const std::system_error& error) {
+    return ferry::bench::report_error(error.code().value(), error.what(), {});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ferry-copy: %s\n", error.what());
     return ferry::bench::exit_failed;

@@ -160,7 +160,7 @@ GpuRuntime::GpuRuntime(const RuntimeOptions& options, const GpuOptions& gpu) {
   } catch (const Error&) {
     throw;
   } catch (const std::system_error& error) {
-    throw Error(error.code().value(), error.what());
+    throw Error(error);
   }
 }
 

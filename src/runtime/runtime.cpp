@@ -212,7 +212,7 @@ Runtime::Runtime(const RuntimeOptions& options) {
   } catch (const Error&) {
     throw;
   } catch (const std::system_error& error) {
-    throw Error(error.code().value(), error.what());
+    throw Error(error);
   }
 }
 

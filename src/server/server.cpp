@@ -83,7 +83,7 @@ Server::Server(const device::ArenaView& arena, storage::Storage& storage, Server
   }
 }
 
-void Server::start_threads() {
+void Server::start_threads() try {
   for (std::uint32_t index = 0; index < loops_.size(); ++index) {
     threads_.emplace_back([this, index] {
       name_this_thread("ferry-server");
@@ -108,6 +108,8 @@ void Server::start_threads() {
     name_this_thread("ferry-watchdog");
     watch(seen);
   });
+} catch (const std::system_error& error) {
+  throw std::system_error(error.code(), "starting the server's threads");
 }
 
 Server::~Server() {

@@ -30,6 +30,7 @@ class Posix final : public Storage {
                               "the kernel refuses io_uring (see io_uring_disabled in sysctl)");
     }
     shared_.note(std::string("the kernel refuses io_uring: ") + std::strerror(-refused) +
+                 (refused == -ENOMEM ? " (raise the limit of locked memory, ulimit -l)" : "") +
                  "; blocking calls on worker threads instead");
   }
 
