@@ -1,0 +1,136 @@
+"""The ``ferry`` command on a machine that withholds something: it works, or says in one line what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import limits
+from support import BUILD, Command, built
+
+THREADS = "raise the limit of processes (ulimit -u)"
+DESCRIPTORS = "raise the limit of open files (ulimit -n)"
+MEMORY = "raise the limit of memory (ulimit -v)"
+# What cannot be had without these, and what the line says then.
+REFUSED = {("no-threads", "info"): THREADS, ("no-threads", "cp"): THREADS, ("no-threads", "bench"): THREADS}
+# Where there is so little of something, it depends on Python how far a command comes.
+SCARCE = {"8-descriptors": DESCRIPTORS, "150-MiB": MEMORY}
+# What `ferry info` says is degraded, or in force.
+SHOWN = {
+    "io_uring-unknown": "the kernel refuses io_uring: Function not implemented; blocking calls on worker threads",
+    "io_uring-forbidden": "the kernel refuses io_uring: Operation not permitted; blocking calls on worker threads",
+    "no-huge-pages": "arena 4 KiB pages",
+    "no-locked-memory": "raise the limit of locked memory, ulimit -l",
+    "one-cpu": "oversubscribed",
+}
+COMMANDS = {
+    "info": ["info", "from", "--json", "facts.json"],
+    "cp": ["cp", "from", "to"],
+    "bench": ["bench", "-b", "256k", "-t", "64k", "--placement", "compute", "--json", "facts.json", "data"],
+}
+
+
+@pytest.fixture
+def limited(command: Command) -> Command:
+    """The command with a file ``from``, and where a limit finds the clock that jumps."""
+    clock = BUILD / "libferry_jumping_clock.so"
+    if clock.exists():  # not with a sanitizer
+        command.environment["FERRY_JUMPING_CLOCK"] = built("ferry_jumping_clock")
+    (command.scratch / "from").write_bytes(os.urandom(3_000_000))
+    return command
+
+
+def run(command: Command, limit: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs it under the limit; it ends well, or with one line and nothing left behind."""
+    before = {path: path.read_bytes() for path in command.scratch.iterdir()}
+    words = [sys.executable, limits.__file__, limit, "--", *command.arguments(*arguments)]
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=command.environment,
+        cwd=command.scratch,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr.count("\n") == done.returncode, done.stderr
+    if done.returncode == 1:
+        assert {path: path.read_bytes() for path in command.scratch.iterdir()} == before
+    assert command.processes() == []
+    return done
+
+
+def check_result(command: Command, limit: str, name: str) -> None:
+    """What the command has made is right and whole."""
+    if name == "cp":
+        assert (command.scratch / "to").read_bytes() == (command.scratch / "from").read_bytes()
+        return
+    facts = json.loads((command.scratch / "facts.json").read_text())
+    if name == "info":
+        assert facts["path"]["size_bytes"] == 3_000_000
+    else:
+        assert facts["rows"], "no rows"
+        zone = datetime.fromisoformat(facts["started"]).utcoffset()
+        assert zone is not None
+        if limit == "time-zone-east":
+            assert zone == timedelta(hours=14)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("limit", limits.LIMITS)
+def test_a_command_works_or_says_what_is_missing(limited: Command, limit: str, name: str) -> None:
+    if limit == "clock-jumps" and "FERRY_JUMPING_CLOCK" not in limited.environment:
+        pytest.skip("the clock that jumps is not built")
+    done = run(limited, limit, *COMMANDS[name])
+    if done.returncode == 0:
+        assert (limit, name) not in REFUSED
+        check_result(limited, limit, name)
+    else:
+        assert REFUSED.get((limit, name), SCARCE.get(limit, "nothing may fail here")) in done.stderr
+
+
+@pytest.mark.parametrize("limit", SHOWN)
+def test_info_shows_what_is_degraded(limited: Command, limit: str) -> None:
+    assert SHOWN[limit] in " ".join(run(limited, limit, "info").stdout.split())
+
+
+def test_a_cache_larger_than_memory_is_refused(limited: Command) -> None:
+    bench = [*COMMANDS["bench"][:-1], "--cache-size", "8g", "data"]
+    said = run(limited, "400-MiB", *bench).stderr
+    assert "Cannot allocate memory; choose a smaller" in said
+    assert said.count("Cannot allocate memory") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [("size=16k", "free some space or choose another folder"), ("size=64m,nr_inodes=1", "No space left on device")],
+)
+@pytest.mark.parametrize("words", [COMMANDS["bench"], ["study", "endian", "--quick", "--out", "facts.json"]])
+def test_no_space_for_results(limited: Command, words: list[str], options: str, says: str, tmp_path: Path) -> None:
+    """Too few bytes, which is found before, or no place for a file, which is not. The measured files lie elsewhere."""
+    small = tmp_path / "small"
+    small.mkdir()
+    arguments = [word.replace("facts.json", str(small / "results")) for word in words]
+    mount = f'mount -t tmpfs -o {options} none "$0" || exit 77; exec "$@"'
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", mount, str(small), *limited.arguments(*arguments)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=limited.environment,
+        cwd=limited.scratch,
+        check=False,
+    )
+    if os.geteuid() != 0 or done.returncode == 77:
+        pytest.skip("this process may not mount")
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert [path.name for path in limited.scratch.iterdir()] == ["from"]
