@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -244,10 +245,9 @@ class Process:
                 self.popen.kill()
         self.popen.wait()
 
-    def last_message(self) -> str:
+    def all_messages(self) -> str:
         self.messages.seek(0)
-        lines = self.messages.read().strip().splitlines()
-        return lines[-1] if lines else ""
+        return self.messages.read()
 
 
 def process_of(*arguments: str, program: str) -> AbstractContextManager[Process]:
@@ -274,8 +274,13 @@ def running(command: list[str], stdin: str | None, program: str) -> Iterator[Pro
 def _died(process: Process) -> str:
     status = process.returncode
     how = f"signal {-status}" if status < 0 else f"exit status {status}"
-    message = process.last_message()
-    return f"{process.name} ended with {how}{': ' + message if message else ''}; please report this"
+    messages = process.all_messages()
+    for number in (errno.EMFILE, errno.EAGAIN):  # MPI's launchers say it somewhere in the middle
+        if os.strerror(number) in messages:
+            return f"{process.name}: {os.strerror(number)}; {_COPY_HINTS[number]}"
+    # Not the rules and frames of a backtrace.
+    lines = [line for line in messages.splitlines() if line.strip() and not re.match(r"=|\s*\d+ ", line)]
+    return f"{process.name} ended with {how}{': ' + lines[-1] if lines else ''}; please report this"
 
 
 def lines(process: Process) -> Iterator[Json]:

@@ -101,6 +101,13 @@ def test_info_shows_what_is_degraded(limited: Command, limit: str) -> None:
     assert SHOWN[limit] in " ".join(run(limited, limit, "info").stdout.split())
 
 
+def test_a_study_with_ranks_says_what_is_missing(limited: Command) -> None:
+    done = run(limited, "16-descriptors", "study", "endian", "--quick", "--out", "out")
+    assert done.returncode == 1
+    if "ferry-bench-mpi" in done.stderr:  # it is built, and there is an mpiexec
+        assert DESCRIPTORS in done.stderr or "Assertion" in done.stderr, "the MPI library may end the process"
+
+
 def test_a_cache_larger_than_memory_is_refused(limited: Command) -> None:
     bench = [*COMMANDS["bench"][:-1], "--cache-size", "8g", "data"]
     said = run(limited, "400-MiB", *bench).stderr

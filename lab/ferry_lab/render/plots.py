@@ -8,6 +8,7 @@ imports matplotlib, which loads slowly.
 from __future__ import annotations
 
 import io
+import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,9 @@ from ferry_lab.render.plot_style import ROLES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+# Without a home that can be written it would advise people on its settings.
+logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 Layout = Literal["wide", "narrow"]
 WIDTHS: dict[Layout, float] = {"wide": 860.0, "narrow": 344.0}

@@ -11,11 +11,18 @@ from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
 from ferry_lab.render.plot_style import LOOKS, PALETTE, ROLES, looks
 from ferry_lab.render.plots import Plot, spread_labels
+from support import run_python
 
 
 def texts(plot: Plot) -> set[str]:
     drawn = ElementTree.fromstring(plot.render("a", "title").files["svg"])
     return {e.text or "" for e in drawn.iter() if e.tag.endswith("text")}
+
+
+def test_without_a_home_nothing_is_said() -> None:
+    program = "import ferry_lab.render.plots, matplotlib; matplotlib.get_configdir()"
+    done = run_python(program, HOME="/proc", XDG_CONFIG_HOME="", XDG_CACHE_HOME="")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def luminance(colour: str) -> float:
