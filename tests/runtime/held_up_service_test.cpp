@@ -12,9 +12,9 @@
 
 #include "backend/cpu/lanes.hpp"
 #include "runtime/services.hpp"
-#include "support/failing_storage.hpp"
 #include "support/files.hpp"
 #include "support/server_rig.hpp"
+#include "support/two_storages.hpp"
 
 namespace ferry {
 namespace {
@@ -30,31 +30,32 @@ using test::within_patience;
 
 constexpr std::uint32_t page = 4096;
 constexpr std::uint32_t executor_group = 4;
+constexpr std::uint32_t frames = 5;
 
 // Parameter: reserved cores. Without one, the server's loop is the executor.
 class HeldUpService : public testing::TestWithParam<unsigned> {
  protected:
   HeldUpService() {
-    auto failing = std::make_unique<test::FailingStorage>(random.fork());
-    storage = failing.get();
+    auto both = std::make_unique<test::TwoStorages>(random.fork());
+    storage = &both->failing();
     device::Geometry geometry = test::small_geometry(1, executor_group + 1);
     geometry.services = GetParam();
     server::ServerOptions options;
     options.execute = [this](std::uint32_t loop, const device::Request& request,
                              server::Pump& pump) { return loops->execute(loop, request, pump); };
-    rig = std::make_unique<test::ServerRig>(geometry, std::move(failing), std::move(options));
-    memory = rig->add_cache({page, 64, 16, executor_group + 1, 4});
+    rig = std::make_unique<test::ServerRig>(geometry, std::move(both), std::move(options));
+    memory = rig->add_cache({page, frames, 16, executor_group + 1, 4});
     device::Context& context = rig->arena.context();
     context.placement = Placement::service;
     if (GetParam() == 0)
       loops = std::make_unique<LoopServices>(context, executor_group);
     else
       threads = std::make_unique<ServiceThreads>(context, executor_group, CpuSet{});
-    for (const char* name : {"hung", "healthy"})
-      storage->set_contents(name, data);
+    storage->set_contents(std::string(test::TwoStorages::prefix) + "hung", data);
+    test::write_file(healthy_path, data);
   }
   ~HeldUpService() override {
-    storage->let_go();
+    storage->all_hang = false;
     threads.reset();
     rig.reset();
   }
@@ -65,10 +66,12 @@ class HeldUpService : public testing::TestWithParam<unsigned> {
   std::uint64_t taken_back(std::uint32_t group) const {
     return device::read_counter(rig->arena.view().counters(group).taken_back);
   }
-  // Hangs the file, and returns a thread of group 0 whose call on it the executor has begun.
-  std::thread hold_it_up(int file) {
-    storage->hang("hung");
-    std::thread caller([this, file] {
+  // Returns a thread of group 0 whose call, on a file that hangs, the executor has begun.
+  std::thread hold_it_up() {
+    hung = rig->calls(0).open((std::string(test::TwoStorages::prefix) + "hung").c_str(), O_RDONLY);
+    EXPECT_GT(hung, 0);
+    storage->all_hang = true;
+    std::thread caller([this, file = hung] {
       auto files = rig->calls(0);
       EXPECT_TRUE(same_bytes(read_at(files, file, data.size(), 0), data));
     });
@@ -79,6 +82,9 @@ class HeldUpService : public testing::TestWithParam<unsigned> {
 
   const std::string data = pattern(4 * page, 1);
   test::Random random;
+  const test::ScratchDirectory directory;
+  const std::string healthy_path = directory / "healthy";
+  int hung = 0;
   test::FailingStorage* storage = nullptr;
   std::unique_ptr<test::ServerRig> rig;
   unsigned char* memory = nullptr;  // in the arena
@@ -88,9 +94,8 @@ class HeldUpService : public testing::TestWithParam<unsigned> {
 
 TEST_P(HeldUpService, OtherFilesDoNotWait) {
   auto files = rig->calls(1);
-  const int healthy = files.open("healthy", O_RDWR);
-  const int hung = files.open("hung", O_RDONLY);
-  std::thread first = hold_it_up(hung);
+  const int healthy = files.open(healthy_path.c_str(), O_RDWR);
+  std::thread first = hold_it_up();
   within_patience("calls on a file that does not hang", [&] {
     // Of all kinds: in the arena, staged in several steps, in pieces, asynchronous.
     ASSERT_EQ(files.pread(healthy, arena(), data.size(), 0), 4 * page);
@@ -104,19 +109,37 @@ TEST_P(HeldUpService, OtherFilesDoNotWait) {
     EXPECT_TRUE(same_bytes({arena() + 100, 50}, large.substr(0, 50)));
     EXPECT_TRUE(same_bytes({arena(), 100}, large.substr(50, 100)));
     EXPECT_EQ(files.fsync(healthy), 0);
-    EXPECT_TRUE(same_bytes(storage->contents("healthy", 100), large));
+    EXPECT_TRUE(same_bytes(test::read_file(healthy_path).substr(100), large));
     EXPECT_EQ(files.close(healthy), 0);
   });
-  storage->let_go();
+  storage->all_hang = false;
+  within_patience("the file that hung", [&] { first.join(); });
+}
+
+// Every page but one is the hung file's, so calls read past the cache, through the staging area
+// that the call's own memory would have gone through.
+TEST_P(HeldUpService, CallsPastTheCacheReadWhatIsThere) {
+  auto files = rig->calls(1);
+  const int healthy = files.open(healthy_path.c_str(), O_RDWR);
+  device::cache::PinnedView view;
+  ASSERT_EQ(files.hold(healthy, page, page, view), page);
+  std::thread first = hold_it_up();
+  const std::string wanted = data.substr(100, 3 * page);
+  within_patience("a call on a file that does not hang", [&] {
+    EXPECT_TRUE(same_bytes(read_at(files, healthy, wanted.size(), 100), wanted));
+    EXPECT_TRUE(same_bytes(read_at(files, healthy, wanted.size(), 100), wanted));
+  });
+  EXPECT_GT(taken_back(1), 0U);
+  files.release(view);
+  storage->all_hang = false;
   within_patience("the file that hung", [&] { first.join(); });
 }
 
 // Those that were lent before it was known.
 TEST_P(HeldUpService, AsynchronousCallsDoNotWait) {
   auto files = rig->calls(1);
-  const int healthy = files.open("healthy", O_RDWR);
-  const int hung = files.open("hung", O_RDONLY);
-  std::thread first = hold_it_up(hung);
+  const int healthy = files.open(healthy_path.c_str(), O_RDWR);
+  std::thread first = hold_it_up();
   Pending reads[4];
   for (std::uint32_t i = 0; i < 4; ++i)
     reads[i] = files.pread_async(healthy, arena() + i * page, page, i * page);
@@ -129,15 +152,14 @@ TEST_P(HeldUpService, AsynchronousCallsDoNotWait) {
   EXPECT_EQ(taken_back(1), 5U);
   EXPECT_TRUE(same_bytes({arena(), data.size()}, data));
   EXPECT_EQ(read_at(files, healthy, 200, 5 * page).size(), 100U);
-  storage->let_go();
+  storage->all_hang = false;
   within_patience("the file that hung", [&] { first.join(); });
 }
 
 TEST_P(HeldUpService, WaitAnyNamesWhatNobodyBegins) {
   auto files = rig->calls(1);
-  const int healthy = files.open("healthy", O_RDWR);
-  const int hung = files.open("hung", O_RDONLY);
-  std::thread first = hold_it_up(hung);
+  const int healthy = files.open(healthy_path.c_str(), O_RDWR);
+  std::thread first = hold_it_up();
   Pending reads[3];
   for (std::uint32_t i = 0; i < 3; ++i)
     reads[i] = files.pread_async(healthy, arena() + i * page, page, i * page);
@@ -151,16 +173,15 @@ TEST_P(HeldUpService, WaitAnyNamesWhatNobodyBegins) {
   });
   EXPECT_EQ(taken_back(1), 3U);
   EXPECT_TRUE(same_bytes({arena(), 3 * page}, data.substr(0, 3 * page)));
-  storage->let_go();
+  storage->all_hang = false;
   within_patience("the file that hung", [&] { first.join(); });
 }
 
 // Callers of the hung file wait for it on their own cores; all lanes of a group take part.
 TEST_P(HeldUpService, EveryoneTakesItsOwnCallsBack) {
   auto files = rig->calls(1);
-  const int healthy = files.open("healthy", O_RDWR);
-  const int hung = files.open("hung", O_RDONLY);
-  std::thread first = hold_it_up(hung);
+  const int healthy = files.open(healthy_path.c_str(), O_RDWR);
+  std::thread first = hold_it_up();
   std::atomic<bool> read{false};
   std::thread second([&] {
     auto mine = rig->calls(2);
@@ -183,7 +204,7 @@ TEST_P(HeldUpService, EveryoneTakesItsOwnCallsBack) {
   EXPECT_TRUE(same_bytes({arena() + 4 * page, page}, data.substr(page, page)));
   EXPECT_TRUE(same_bytes(outside, data.substr(page, 100)));
   EXPECT_FALSE(read);
-  storage->let_go();
+  storage->all_hang = false;
   within_patience("the file that hung", [&] {
     first.join();
     second.join();
@@ -192,12 +213,11 @@ TEST_P(HeldUpService, EveryoneTakesItsOwnCallsBack) {
 
 TEST_P(HeldUpService, IsUsedAgainAfterwards) {
   auto files = rig->calls(1);
-  const int healthy = files.open("healthy", O_RDWR);
-  const int hung = files.open("hung", O_RDONLY);
-  std::thread first = hold_it_up(hung);
+  const int healthy = files.open(healthy_path.c_str(), O_RDWR);
+  std::thread first = hold_it_up();
   within_patience("a call that nobody has begun",
                   [&] { ASSERT_EQ(files.pread(healthy, arena(), 100, 0), 100); });
-  storage->let_go();
+  storage->all_hang = false;
   within_patience("the file that hung", [&] { first.join(); });
   const std::uint64_t before = served();
   EXPECT_TRUE(eventually([&] {

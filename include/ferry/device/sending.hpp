@@ -36,16 +36,28 @@ struct TransferCall {
   FERRY_DEVICE bool reads() const { return direction_of(opcode) == TransferDirection::read; }
 };
 
-// On the calling core, through the page cache.
+// On the calling core, through the page cache, which may use the group's staging area. The call's
+// first `done` bytes are already moved. Returns them and what follows, or an error if there is
+// none.
 template <class Group>
-FERRY_DEVICE_CALL Answer serve_here(Caller<Group>& caller, const TransferCall& call) {
+FERRY_DEVICE_CALL Answer serve_here(Caller<Group>& caller, const TransferCall& call,
+                                    std::uint64_t done = 0) {
+  std::uint64_t skip = done;
+  std::uint64_t rest = call.bytes - done;
   const auto piece_of = [&](int i, IoVector& piece) {
     piece = call.pieces[i];
+    const std::uint64_t first = piece.bytes < skip ? piece.bytes : skip;
+    piece.base = static_cast<unsigned char*>(piece.base) + first;
+    piece.bytes = piece.bytes - first < rest ? piece.bytes - first : rest;
+    skip -= first;
+    rest -= piece.bytes;
     return 0;
   };
-  return Answer{transfer_together(caller, direction_of(call.opcode), call.file, call.count,
-                                  call.offset, piece_of),
-                0};
+  const auto moved = static_cast<std::int64_t>(done);
+  const std::int64_t result = transfer_together(caller, direction_of(call.opcode), call.file,
+                                                call.count, call.offset + moved, piece_of);
+  // Like POSIX: an error after some bytes were moved is reported by the next call.
+  return Answer{result >= 0 ? moved + result : moved > 0 ? moved : result, 0};
 }
 
 FERRY_DEVICE constexpr Opcode opcode_for(Target target, Opcode transfer) {
@@ -117,26 +129,20 @@ FERRY_DEVICE_CALL Answer send_staged(Caller<Group>& caller, const TransferCall& 
   if (!call.reads() && call.bytes > area_bytes && appends(caller, call.file, call.flags))
     return append_staged(caller, call);
   Answer sum{0, 0};
-  bool is_taken_back = false;
   do {
     const auto done = static_cast<std::uint64_t>(sum.result);
     const std::uint64_t left = call.bytes - done;
     const std::uint64_t step = left < area_bytes ? left : area_bytes;
     if (!call.reads()) copy_pieces(caller.group, call, done, area, step);
-    Answer answer = caller.leads([&] {
+    const Answer answer = caller.leads([&] {
       const Opcode opcode = opcode_for(target, call.reads() ? Opcode::read : Opcode::write);
       Request request = transfer_request(arena, opcode, call.file, area, step,
                                          call.offset + sum.result, call.flags);
       if (counted) caller.requester.count_staged(step, done == 0);
-      return is_taken_back ? Answer{taken_back, 0} : caller.requester.call(request, target);
+      return caller.requester.call(request, target);
     });
-    is_taken_back = answer.result == taken_back;
-    if (is_taken_back) {
-      const IoVector piece{area, step};
-      answer = serve_here(
-          caller, TransferCall{call.opcode, call.file, &piece, 1, call.offset + sum.result});
-    }
-    // Like POSIX: an error after some bytes were moved is reported by the next call.
+    if (answer.result == taken_back) return serve_here(caller, call, done);
+    // As above.
     if (answer.result < 0) return done > 0 ? sum : answer;
     const auto got = static_cast<std::uint64_t>(answer.result);
     if (call.reads()) copy_pieces(caller.group, call, done, area, got);
