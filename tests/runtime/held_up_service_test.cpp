@@ -116,9 +116,8 @@ TEST_P(HeldUpService, OtherFilesDoNotWait) {
   within_patience("the file that hung", [&] { first.join(); });
 }
 
-// Every page but one is the hung file's, so calls read past the cache, through the staging area
-// that the call's own memory would have gone through.
-TEST_P(HeldUpService, CallsPastTheCacheReadWhatIsThere) {
+// With one page of the file held and others taken by the hung one.
+TEST_P(HeldUpService, ReadsOfPagesThereAndNotThereAreWhole) {
   auto files = rig->calls(1);
   const int healthy = files.open(healthy_path.c_str(), O_RDWR);
   device::cache::PinnedView view;
