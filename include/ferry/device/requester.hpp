@@ -116,7 +116,7 @@ class Requester {
     if (sequence == 0) sequence = 1;  // 0 means "no answer wanted"
     issued = sequence;
     ticket = Ticket{cell_of(index), sequence};
-    if (target == Target::service) {
+    if (target == Target::service || is_cached_call(request.opcode)) {
       // Relaxed: publishing the request publishes it.
       SystemRef<std::uint32_t>(arena().cell(ticket.cell).unbegun).store(sequence, relaxed);
     }
