@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -35,10 +36,10 @@ def _pages_of(group: click.Group, context: click.Context, place: str) -> dict[st
     return texts
 
 
-def write(folder: Path) -> None:
-    """Writes ``NAME.txt`` for each page into ``folder``."""
-    for name, text in pages().items():
-        path = folder / f"{name}.txt"
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Writes each text into the file of its name in ``folder``."""
+    for name, text in texts.items():
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
@@ -46,4 +47,4 @@ def write(folder: Path) -> None:
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python -m ferry.help_texts FOLDER")
-    write(Path(sys.argv[1]))
+    write_texts(Path(sys.argv[1]), {f"{name}.txt": text for name, text in pages().items()})

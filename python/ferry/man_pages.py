@@ -15,6 +15,7 @@ import click
 
 from ferry import __version__
 from ferry.cli import SHELLS, completion, ferry
+from ferry.help_texts import write_texts
 
 
 def pages() -> dict[str, str]:
@@ -92,10 +93,7 @@ def write(folder: Path) -> None:
     """Writes all pages and completions into ``folder``."""
     files = {f"man1/{name}.1": text for name, text in pages().items()}
     files |= {f"completions/{shell}": completion(shell) + "\n" for shell in SHELLS}
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    write_texts(folder, files)
 
 
 if __name__ == "__main__":
