@@ -487,5 +487,41 @@ TEST_P(HungReaders, MayHoldTheWholeCache) {
 INSTANTIATE_TEST_SUITE_P(Views, HungReaders, testing::Bool(),
                          [](const auto& one) { return one.param ? "Held" : "NotHeld"; });
 
+// A reader that finds one frame free, and needs the place of a page that its storage does not
+// write: it waits with nothing that a call on the other storage could use.
+TEST_F(HungStorage, KeepsNoFrameOfACallThatWaitsForAnother) {
+  make(4);
+  failing->set_contents(path_of(0), pattern(4 * page, 0));
+  test::Calls mine = rig->calls(0, Placement::compute);
+  const int hung = mine.open(path_of(0).c_str(), O_RDWR);
+  ASSERT_GT(hung, 0);
+  const std::string healthy = pattern(4 * page, 7);
+  test::write_file(path_of(on_hung), healthy);
+  test::Calls others = rig->calls(on_hung, Placement::compute);
+  const int file = others.open(path_of(on_hung).c_str(), O_RDONLY);
+  ASSERT_GT(file, 0);
+  // Two frames are in use, the third has the dirty page, and the fourth is free.
+  std::array<device::cache::PinnedView, 2> views;
+  for (std::uint32_t i = 0; i < views.size(); ++i)
+    ASSERT_EQ(others.hold(file, std::int64_t{i} * page, page, views[i]), page);
+  ASSERT_EQ(mine.pwrite(hung, healthy.data(), 100, 0), 100);
+  failing->all_hang = true;
+  const std::uint64_t calls_before = failing->reads + failing->writes;
+  std::jthread reader([&] {
+    EXPECT_TRUE(same_bytes(read_at(mine, hung, 2 * page, page),
+                           pattern(4 * page, 0).substr(page, 2 * page)));
+  });
+  EXPECT_TRUE(eventually([&] { return failing->reads + failing->writes > calls_before; }));
+  within_patience("a call beside one that waits for a place", [&] {
+    EXPECT_TRUE(same_bytes(read_at(others, file, page, 3 * page), healthy.substr(3 * page)));
+  });
+  failing->all_hang = false;
+  reader.join();
+  for (device::cache::PinnedView& view : views)
+    others.release(view);
+  EXPECT_EQ(others.close(file), 0);
+  EXPECT_EQ(mine.close(hung), 0);
+}
+
 }  // namespace
 }  // namespace ferry::hung_storage_test

@@ -449,10 +449,7 @@ class Simulation {
     options_.device_cpus = "0-4";
     options_.server_cpus = "5-7";
     options_.arena_bytes = options_.device_threads * 3 * buffer_bytes;
-    // Known: of a cache of few pages, a caller that waits for the hung disk may hold those that it
-    // has taken, and others wait with it (docs/results/reliability.md).
-    const std::uint64_t pages_min = world_.trouble == Trouble::disk_hangs ? 8 : 3;
-    options_.cache_bytes = choices_.one_in(6) ? 0 : choices_.between(pages_min, 24) * page;
+    options_.cache_bytes = choices_.one_in(6) ? 0 : choices_.between(3, 24) * page;
     options_.page_bytes = page;
     options_.service_threads = choices_.one_in(3) ? 1 : 0;
     options_.files_max = 32;

@@ -87,8 +87,9 @@ class FailingStorage final : public storage::Storage {
     const std::lock_guard lock(mutex_);
     ++reads_let_go_;
   }
-  std::atomic<std::uint64_t> reads{0};  // arrived, for any file
-  std::atomic<std::size_t> held{0};     // how many wait; for one queue
+  std::atomic<std::uint64_t> reads{0};   // arrived, for any file
+  std::atomic<std::uint64_t> writes{0};  // the same
+  std::atomic<std::size_t> held{0};      // how many wait; for one queue
   // Status::version of every file.
   std::atomic<std::uint64_t> version{0};
   // Writes that announced a sync, and those that did not.
@@ -143,6 +144,7 @@ class FailingStorage final : public storage::Storage {
         : storage_(storage), options_(options) {}
     void submit(storage::Operation& operation) override {
       if (operation.kind == storage::Kind::read) ++storage_.reads;
+      if (operation.kind == storage::Kind::write) ++storage_.writes;
       submitted_.push_back(&operation);
     }
     void flush() override {

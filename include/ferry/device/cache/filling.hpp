@@ -196,26 +196,16 @@ class Filling {
   // Frames for pages of this file needed now: eviction may write back first. Fewer than wanted: too
   // many are in use, or `stuck`: of files whose write-back fails, or of other storages that do not
   // write them. A call suffers only from its own file's problems: it leaves the former alone and
-  // does not wait for the latter.
+  // does not wait for the latter. It waits for its own storage only while it has no frame: with one
+  // in hand, on a storage that hangs, it would keep others from it.
   FERRY_DEVICE_CALL std::uint32_t take(std::uint32_t inode, std::uint32_t* frames,
                                        std::uint32_t wanted, bool& stuck) {
-    const std::uint64_t rounds = 3 * std::uint64_t{view_.layout.geometry.frames};
     const std::uint32_t mine = storage(view_, inode);
-    bool elsewhere = false;
-    const std::uint32_t taken =
-        frames_.take_run(frames, wanted, rounds, counters_, [&](std::uint32_t frame) {
-          const std::uint64_t key = frames_.key(frame);
-          Inode& file = view_.inode(inode_of(key));
-          const bool own = storage(view_, inode_of(key)) == mine;
-          if (failing(file) == 0) {
-            if (!frames_.pin(frame, key)) return;
-            write_back_for_place(frame, own);
-            frames_.unpin(frame);
-          }
-          if (failing(file) != 0) stuck = true;
-          if (!own) elsewhere = true;
-        });
-    if (taken == 0 && (elsewhere || is_full_of_others(mine)) && ++fruitless_ >= fruitless_max)
+    DirtySeen seen;
+    std::uint32_t taken = search(mine, frames, wanted, false, seen);
+    if (taken == 0 && seen.own) taken = search(mine, frames, 1, true, seen);
+    if (seen.failing) stuck = true;
+    if (taken == 0 && (seen.others || is_full_of_others(mine)) && ++fruitless_ >= fruitless_max)
       stuck = true;
     return taken;
   }
@@ -305,13 +295,32 @@ class Filling {
   // cache.
   static constexpr std::uint32_t fruitless_max = 8;
 
-  // For a dirty page, pinned by the caller. `own`: on the storage that the call waits for anyway.
-  FERRY_DEVICE void write_back_for_place(std::uint32_t frame, bool own) {
-    if (!own) {
-      write_back_.begin_elsewhere(frame);
-    } else if (transfers_.try_begin_writing(frame)) {
-      write_back_.finish(frame);
-    }
+  // What a search for frames met.
+  struct DirtySeen {
+    bool own = false;  // dirty pages of the storage that the call waits for anyway
+    bool others = false;
+    bool failing = false;
+  };
+  // Up to `wanted` frames, for a file of the storage `mine`. Starts to write back the dirty pages
+  // that it meets; `wait`: writes those of its own storage itself.
+  FERRY_DEVICE_CALL std::uint32_t search(std::uint32_t mine, std::uint32_t* frames,
+                                         std::uint32_t wanted, bool wait, DirtySeen& seen) {
+    const std::uint64_t rounds = 3 * std::uint64_t{view_.layout.geometry.frames};
+    return frames_.take_run(frames, wanted, rounds, counters_, [&](std::uint32_t frame) {
+      const std::uint64_t key = frames_.key(frame);
+      Inode& file = view_.inode(inode_of(key));
+      const bool own = storage(view_, inode_of(key)) == mine;
+      if (failing(file) == 0) {
+        if (!frames_.pin(frame, key)) return;
+        if (!own || !wait) {
+          write_back_.begin_unawaited(frame);
+        } else if (transfers_.try_begin_writing(frame)) {
+          write_back_.finish(frame);
+        }
+        frames_.unpin(frame);
+      }
+      (failing(file) != 0 ? seen.failing : own ? seen.own : seen.others) = true;
+    });
   }
   // Before these pages are entered. Returns false if an outside call is changing one of them.
   FERRY_DEVICE bool begin_fill(std::uint32_t inode, Pages pages, std::uint64_t& outside) const {

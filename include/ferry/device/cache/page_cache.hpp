@@ -287,7 +287,7 @@ class PageCache {
     if (is_clean(inode)) return;
     frames_.each_of(inode, Pages{}, [&](std::uint32_t frame) {
       if ((frames_.state(frame).load(acquire) & State::dirty) != 0)
-        write_back_.begin_elsewhere(frame);
+        write_back_.begin_unawaited(frame);
     });
   }
   // One bit for each storage with pages in flight.

@@ -112,7 +112,7 @@ class WriteBack {
     if (dirty > view_.layout.dirty_low) relieve(key, dirty);
   }
   // Starts to write back a page, pinned by the caller, whose storage it does not want to wait for.
-  FERRY_DEVICE void begin_elsewhere(std::uint32_t frame) {
+  FERRY_DEVICE void begin_unawaited(std::uint32_t frame) {
     if (transfers_.may_claim(inode_of(frames_.key(frame)))) start(frame, Flight::writes);
   }
 
