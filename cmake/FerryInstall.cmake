@@ -162,10 +162,10 @@ endif()
 
 # Manual pages and completion, made of the commands' own definitions.
 if(TARGET ferryd AND TARGET ferry_python)
-  file(GLOB_RECURSE definitions CONFIGURE_DEPENDS python/ferry/*.py)
+  file(GLOB_RECURSE definitions python/ferry/*.py)
   set(search_path ${PROJECT_SOURCE_DIR}/python)
   if(FERRY_LABORATORY)
-    file(GLOB_RECURSE laboratory_definitions CONFIGURE_DEPENDS lab/ferry_lab/commands/*.py)
+    file(GLOB_RECURSE laboratory_definitions lab/ferry_lab/commands/*.py)
     list(APPEND definitions ${laboratory_definitions})
     list(APPEND search_path ${PROJECT_SOURCE_DIR}/lab)
   endif()
