@@ -10,10 +10,12 @@
 #include <utility>
 
 #include <linux/magic.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 namespace ferry {
 namespace {
@@ -151,6 +153,23 @@ std::vector<Mount> read_mounts() {
 }
 
 // The last of the longest mount points above the path: later mounts hide earlier ones.
+void keep_mounts_inside() {
+  const auto is_done = [](bool made) {
+    if (!made) throw std::system_error(errno, std::system_category(), "the namespace's mounts");
+  };
+  const auto becomes_slave = [](const char* point) {
+    return ::mount(nullptr, point, nullptr, MS_REC | MS_SLAVE, nullptr) == 0;
+  };
+  if (becomes_slave("/")) return;
+  is_done(errno == EINVAL);
+  // /proc is a mount point everywhere, and is one again below itself.
+  is_done(becomes_slave("/proc"));
+  is_done(::mount("/", "/proc", nullptr, MS_BIND | MS_REC, nullptr) == 0);
+  is_done(becomes_slave("/proc"));
+  const fs::path folder = fs::current_path();
+  is_done(::chroot("/proc") == 0 && ::chdir(folder.c_str()) == 0);
+}
+
 Mount mount_of(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
                                                          &std::free);

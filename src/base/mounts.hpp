@@ -35,6 +35,12 @@ std::vector<Mount> read_mounts();
 // device or the file system reveals.
 std::vector<Mount> with_root(std::vector<Mount> mounts);
 
+// For a process in a mount namespace of its own: what it mounts from now on reaches no other one,
+// while what is mounted elsewhere still arrives. Where its root directory is no mount point,
+// nothing can be said of the mounts below; then that directory is bound over /proc and becomes the
+// root. Throws std::system_error.
+void keep_mounts_inside();
+
 // The mount of an existing path. Throws std::system_error.
 Mount mount_of(const std::string& path);
 

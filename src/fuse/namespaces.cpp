@@ -21,6 +21,7 @@
 
 #include <ferry/error.hpp>
 
+#include "base/mounts.hpp"
 #include "base/socket_messages.hpp"
 #include "fuse/session.hpp"
 #include "storage/router.hpp"
@@ -197,7 +198,7 @@ void enter_namespace(std::vector<FolderMap> maps) {
   std::error_code ignored;
   const std::string here = std::filesystem::current_path(ignored).string();
   const std::optional<OnlyUser> only = separate();
-  if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) fail("the namespace's mounts");
+  keep_mounts_inside();
   for (std::size_t i = 0; i < maps.size(); ++i)
     mount_at(maps[i], *servers[i], only);
   // The working folder may be one of theirs now.

@@ -109,6 +109,38 @@ TEST(MountOf, KnowsWhereARootDirectoryLiesThatIsNoMountPoint) {
   EXPECT_EQ(found, 0);
 }
 
+// In another process: makes a directory on a mount that is shared its root, mounts there, and looks
+// from outside. 0 if nothing is to be seen.
+int mount_in_chroot(const std::string& root) {
+  if (::unshare(CLONE_NEWNS) != 0) return 77;
+  if (::mount("none", root.c_str(), "tmpfs", 0, nullptr) != 0) return 77;
+  if (::mount(nullptr, root.c_str(), nullptr, MS_SHARED, nullptr) != 0) return 77;
+  const std::string top = root + "/top";  // below the mount, so no mount point
+  for (const char* folder : {"", "/proc", "/here", "/here/there"})
+    if (::mkdir((top + folder).c_str(), 0755) != 0) return 1;
+  test::write_file(top + "/here/file", "x");
+  if (::mount("proc", (top + "/proc").c_str(), "proc", 0, nullptr) != 0) return 77;
+  const int inside = test::in_a_child([&] {
+    if (::chroot(top.c_str()) != 0 || ::chdir("/here") != 0 || ::unshare(CLONE_NEWNS) != 0)
+      return 2;
+    keep_mounts_inside();
+    if (test::read_file("file") != "x" || test::read_file("/here/file") != "x") return 3;
+    if (::mount("none", "/here/there", "tmpfs", 0, nullptr) != 0) return 4;
+    test::write_file("there/new", "y");
+    return ::access("/proc/self/mountinfo", R_OK) == 0 ? 0 : 5;
+  });
+  if (inside != 0) return inside;
+  // A mount would have arrived here, and stayed.
+  return ::access((top + "/here/there/new").c_str(), F_OK) == 0 ? 6 : 0;
+}
+
+TEST(KeepMountsInside, WorksWhereTheRootDirectoryIsNoMountPoint) {
+  const test::ScratchDirectory root;
+  const int found = test::in_a_child([&] { return mount_in_chroot(root.path()); });
+  if (found == 77) GTEST_SKIP() << "absent: the right to mount";
+  EXPECT_EQ(found, 0);
+}
+
 TEST(MountOf, SaysWhatIsNotThere) {
   const test::ScratchDirectory directory;
   EXPECT_THROW(mount_of(directory / "nothing"), std::system_error);

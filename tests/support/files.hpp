@@ -23,6 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mounts.hpp"
+
 namespace ferry::test {
 
 // A system call's result in the form of Ferry's calls.
@@ -31,9 +33,12 @@ inline std::int64_t plain(std::int64_t result) {
 }
 
 // The folder of the running program, for files that must be on a disk: /tmp may be memory, and the
-// current folder may be the checkout.
+// current folder may be the checkout. Asked before main(): in a mount namespace made later, in a
+// chroot, the kernel gives a name from outside it.
+inline const std::string program_folder =
+    std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
 inline std::string build_folder() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  return program_folder;
 }
 
 // A directory removed with the object. Everyone may enter it.
@@ -170,7 +175,12 @@ class OwnMount {
     } else if (unshare(CLONE_NEWNS) != 0) {
       return "unshare";
     }
-    if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return "mount /";
+    try {
+      keep_mounts_inside();
+    } catch (const std::system_error& error) {
+      errno = error.code().value();
+      return "mount /";
+    }
     if (mount("ferry-test", directory_.path().c_str(), "tmpfs", 0, options.c_str()) != 0) {
       return "mount tmpfs";
     }
