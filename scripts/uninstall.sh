@@ -31,8 +31,10 @@ if [[ -d $root$prefix/lib/ferry/python ]]; then
 fi
 # The system's own folders, such as /usr/local/bin, were there before.
 theirs=''
-if [[ $prefix == /usr || $prefix == /usr/local ]]; then theirs='*/'; fi
+if [[ $prefix == /usr || $prefix == /usr/local ]]; then theirs=$root$prefix/share/man; fi
 printf '%s\n' "${folders[@]}" "$root$prefix/share/ferry" | sort -ru | while IFS= read -r folder; do
-  while [[ $folder == "$root$prefix"/${theirs}?* ]] && rmdir -- "$folder" 2>/dev/null; do folder=${folder%/*}; done
+  while [[ $folder == "$root$prefix"/${theirs:+*/}?* && $folder != "$theirs" ]] && rmdir -- "$folder" 2>/dev/null; do
+    folder=${folder%/*}
+  done
 done
 printf 'removed %d files from %s\n' "${#folders[@]}" "$root$prefix"
