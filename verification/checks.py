@@ -410,6 +410,7 @@ LENT = Model(
     mutations={
         "UNBEGUN_LATE": "lent",  # lends the call, then says that nobody has begun it
         "TAKEN_BACK_IN_TWO_STEPS": "lent",  # the caller looks, then stores
+        "FAILED_UNTAKEN": "lent",  # the caller of an ended server leaves the call to its executor
         "BEGUN_UNCHECKED": "lent",  # the executor executes whatever is in the ring
         "BEGUN_IN_TWO_STEPS": "lent",  # the executor looks, then stores
         "BEGUN_WITHOUT_NUMBER": "lent",  # takes a former call for the one that has its cell now

@@ -1,12 +1,12 @@
 /* A cached call that its caller lends to an executor and may take back (R9 in
  * include/ferry/device/ring.hpp; requester.hpp, service.hpp, src/server/loop.cpp), checked in every
  * interleaving over a memory with delayed stores (memory.pml). One caller makes CALLS calls with one
- * cell; it may lose its patience with any of them at any moment. The ring has a slot for each call:
- * ring.pml checks rings.
+ * cell; with any of them at any moment, it may lose its patience, or learn that the server has ended
+ * while its executor lives. The ring has a slot for each call: ring.pml checks rings.
  *
  * Invariants:
- *   L1  a call is executed once, by its executor or by its caller (at `begin`, at `back` and at the
- *       end)
+ *   L1  a call is executed once, by its executor or by its caller, and one that failed is not (at
+ *       `begin`, at `back` and at the end)
  *   L2  the executor leaves a call that was taken back alone: its memory (assertion at `work`) and
  *       its cell, which by then may be another call's (at `answer`)
  *   L3  the executor passes over no call that its caller still lends (at `pass`)
@@ -28,6 +28,7 @@
 #include "memory.pml"
 
 byte executed[CALLS + 1];
+bit failed[CALLS + 1]; /* as the server has ended */
 byte lent;    /* the call that waits for its executor, or 0 */
 byte working; /* the call whose memory the executor uses, or 0 */
 bit over;
@@ -55,10 +56,12 @@ inline take_over(who, call, in_two_steps, won) {
 proctype Caller() {
   byte call = 1;
   bit won;
+  bit ended;
   do
   :: call > CALLS -> break
   :: else ->
      lent = call;
+     ended = 0;
      if
      :: MUTATION == UNBEGUN_LATE -> skip
      :: else -> store(CALLER, UNBEGUN, call, RELAXED)
@@ -71,10 +74,18 @@ proctype Caller() {
      if
      :: LOAD(CALLER, SEQUENCE) == call -> goto returned
      :: skip /* out of patience */
+     :: ended = 1
      fi;
-     take_over(CALLER, call, MUTATION == TAKEN_BACK_IN_TWO_STEPS, won);
      if
-     :: won ->
+     :: ended && MUTATION == FAILED_UNTAKEN -> won = 1; lent = 0
+     :: else -> take_over(CALLER, call, MUTATION == TAKEN_BACK_IN_TWO_STEPS, won)
+     fi;
+     if
+     :: won && ended ->
+        failed[call] = 1;
+        won = 0;
+        goto next
+     :: won && !ended ->
 back:
         atomic {
           executed[call]++;
@@ -147,7 +158,7 @@ proctype Judge() { /* L1 */
   do
   :: call > CALLS -> break
   :: else ->
-     assert(executed[call] == 1);
+     assert(executed[call] == 1 - failed[call]);
      call++
   od
 }

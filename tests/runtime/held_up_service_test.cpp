@@ -282,6 +282,38 @@ TEST_F(UnbegunCall, IsBegunOrTakenBack) {
   executor.join();
 }
 
+// The executors of a GPU outlive a server that dies, whose end ends the waits of their callers.
+TEST_F(UnbegunCall, HasNoEffectAfterItsCallerWasToldOfTheServersEnd) {
+  arena->context().always_served = false;
+  device::Requester requester(arena->context(), 0);
+  const device::Ticket ticket = submit(requester, 1);
+  view().loop_state(0).phase = device::LoopPhase::dead;
+  within_patience("a call whose server is dead",
+                  [&] { EXPECT_EQ(requester.wait_or_take_back(ticket).result, -EIO); });
+  EXPECT_FALSE(device::take_over(view().cell(ticket.cell), ticket.sequence));
+  EXPECT_EQ(device::read_counter(view().counters(0).taken_back), 0U);
+  // Its cell is free.
+  view().loop_state(0).phase = device::LoopPhase::running;
+  EXPECT_EQ(submit(requester, 1).cell, ticket.cell);
+}
+
+TEST_F(UnbegunCall, IsWaitedForOnceBegunAlsoWhenTheServerIsDead) {
+  arena->context().always_served = false;
+  device::Requester requester(arena->context(), 0);
+  const device::Ticket ticket = submit(requester, 1);
+  device::AnswerCell& cell = view().cell(ticket.cell);
+  ASSERT_TRUE(device::take_over(cell, ticket.sequence));
+  view().loop_state(0).phase = device::LoopPhase::dead;
+  std::thread executor([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    device::answer(cell, ticket.sequence, -EIO, 0);
+  });
+  // Its executor may use its buffer until then.
+  within_patience("a call that was begun", [&] { requester.wait_or_take_back(ticket); });
+  EXPECT_TRUE(requester.done(ticket));
+  executor.join();
+}
+
 TEST_F(UnbegunCall, KeepsTheNextFromTheServiceForAWhile) {
   device::Requester requester(arena->context(), 0);
   std::uint64_t& until = view().ring(geometry.rings).tickets->held_up_until_ns;

@@ -229,14 +229,20 @@ class Requester {
     AnswerCell& cell = context_.arena.cell(ticket.cell);
     Waiter waiter(context_.wait, context_.hooks, loop_of(ticket));
     int error = waiter.until_equal(cell.sequence, ticket.sequence, &cell.parked, unbegun_ns);
-    const bool takes_back = error == -ETIMEDOUT && take_over(cell, ticket.sequence);
-    if (error == -ETIMEDOUT && !takes_back)
-      error = waiter.until_equal(cell.sequence, ticket.sequence, &cell.parked);
+    const bool lent = error != 0 && (at_service_ & bit_of(ticket.cell)) != 0;
+    const bool takes_back = lent && take_over(cell, ticket.sequence);
+    if (lent && !takes_back) {
+      // Its executor, which may outlive the server, uses its memory until it answers or ends.
+      LoopState& executor = context_.arena.loop_state(service_.loop);
+      error = Waiter(context_.wait, context_.hooks, executor)
+                  .until_equal(cell.sequence, ticket.sequence, &cell.parked);
+    }
     if (waiter.slept()) add_to(counters().parks, 1);
     if (takes_back) {
+      give_back(bit_of(ticket.cell));
+      if (error != -ETIMEDOUT) return Answer{error, 0};  // and has no effect any more
       hold_up();
       add_to(counters().taken_back, 1);
-      give_back(bit_of(ticket.cell));
       return Answer{taken_back, 0};
     }
     if (error != 0) {

@@ -49,7 +49,9 @@
 //   R9  A cached call is begun by its executor or taken back by its caller, never both: by whoever
 //       first changes AnswerCell.unbegun from the call's sequence number to 0. The other leaves the
 //       call, its memory and its cell alone. So a caller waits for the calls before its own only as
-//       long as it likes, and then executes it on its own core.
+//       long as it likes, and then executes it on its own core. A caller that the server's end
+//       tells to fail takes its call back first, or waits for the executor that has begun it: a
+//       call that failed has no effect afterwards.
 #pragma once
 
 #include <cstddef>
