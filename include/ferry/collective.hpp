@@ -247,7 +247,9 @@ class File {
   // Nonblocking collective transfers: all ranks start the same ones in the same order, and they run
   // one at a time in that order. Transfer::wait() throws all errors, also those of arguments;
   // close() does if you never wait. Calls without an offset move the position immediately, by the
-  // amount requested. Any other call on the file completes them first.
+  // amount requested. Any other call on the file completes them first; so does MPI_Finalize,
+  // without errors, unless the MPI library breaks off while a thread of ours makes progress
+  // (docs/guide/mpi.md).
   Transfer iwrite_at_all(std::int64_t offset, std::span<const std::byte> data);
   Transfer iwrite_at_all(std::int64_t offset, const void* base, const TypeMap& memory,
                          std::int64_t count);

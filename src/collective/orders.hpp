@@ -60,4 +60,8 @@ class Orders {
   std::thread thread_;
 };
 
+// Has MPI_Finalize complete them, as nothing may use MPI afterwards. It reports no errors. Where a
+// thread has them under way, MPICH 4.0.2 aborts in it at times.
+void complete_before_finalize(const std::shared_ptr<Orders>& orders);
+
 }  // namespace ferry::collective
