@@ -80,7 +80,7 @@ typedef struct ferry_path_status {
 int ferry_open(ferry_file** file, const char* path, int flags, uint32_t mode);
 
 // Waits for transfers in flight, then closes. Reports errors of writes that the storage reports on
-// close. The handle is gone in any case, unless the result is -EINVAL, -EBADF or -ECHILD.
+// close. The handle is gone in any case, but for -ECHILD, a parent's, which has it still.
 int ferry_close(ferry_file* file);
 
 // Transfer `bytes` at an offset, and return the bytes transferred: fewer than asked for only when

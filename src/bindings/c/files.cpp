@@ -120,6 +120,8 @@ int64_t ferry_copy(ferry_file* from, uint64_t from_offset_bytes, ferry_file* to,
   return guarded([&]() -> int64_t {
     const auto source = file_of(from);
     const auto target = file_of(to);
+    check_range(nullptr, 0, from_offset_bytes);
+    check_range(nullptr, 0, to_offset_bytes);
     const ferry::bulk::OpenStatus found = source->status();
     const ferry::bulk::OpenStatus other = target->status();
     const bool is_same = found.device == other.device && found.inode == other.inode;

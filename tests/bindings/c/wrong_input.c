@@ -53,6 +53,24 @@ static void null_handles(void) {
   CHECK_EQUAL(ferry_device_wait(NULL, NULL), -EINVAL);
 }
 
+// Closes the descriptors of a file behind Ferry's back.
+static void close_descriptors_of(const char* path) {
+  char target[4096];
+  char* real = realpath(path, NULL);
+  CHECK(real != NULL);
+  int closed = 0;
+  for (int fd = 3; fd < 1024; ++fd) {
+    char name[64];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(name, target, sizeof target - 1);
+    if (length < 0) continue;
+    target[length] = '\0';
+    if (strcmp(target, real) == 0 && close(fd) == 0) ++closed;
+  }
+  free(real);
+  CHECK(closed > 0);
+}
+
 static void files(void) {
   ferry_file* file = (ferry_file*)memory;  // is set to NULL
   CHECK_EQUAL(ferry_open(&file, "/no/such/file", O_RDONLY, 0), -ENOENT);
@@ -94,7 +112,31 @@ static void files(void) {
   CHECK_TEXT("part 0");  // its own failure
   CHECK_EQUAL(ferry_future_free(future), 0);
   CHECK_EQUAL(ferry_close(next), 0);
+  // An error of the storage's that a handle may have, too.
+  CHECK_EQUAL(ferry_open(&next, "file", O_RDONLY, 0), 0);
+  close_descriptors_of("file");
+  CHECK_EQUAL(ferry_close(next), -EBADF);
+  CHECK_TEXT("file: Bad file descriptor");
+  CHECK_EQUAL(ferry_close(next), -EBADF);
+  CHECK_TEXT("the handle has ended");
   CHECK_EQUAL(ferry_unlink("file"), 0);
+}
+
+// Offsets that no file has, as of a negative number, are errors also where nothing would be copied.
+static void offsets_of_copies(void) {
+  ferry_file* from = NULL;
+  ferry_file* to = NULL;
+  CHECK_EQUAL(ferry_open(&from, "from", O_RDWR | O_CREAT, 0600), 0);
+  CHECK_EQUAL(ferry_open(&to, "to", O_RDWR | O_CREAT, 0600), 0);
+  CHECK_EQUAL(ferry_copy(from, (uint64_t)-1, to, 0, 10), -EINVAL);
+  CHECK_TEXT("beyond what a file can have");
+  CHECK_EQUAL(ferry_copy(from, 0, to, (uint64_t)-1, 10), -EINVAL);
+  CHECK_EQUAL(ferry_copy(from, (uint64_t)INT64_MIN, to, 0, 0), -EINVAL);
+  CHECK_EQUAL(ferry_copy(from, 1000, to, 0, 10), 0);
+  CHECK_EQUAL(ferry_close(from), 0);
+  CHECK_EQUAL(ferry_close(to), 0);
+  CHECK_EQUAL(ferry_unlink("from"), 0);
+  CHECK_EQUAL(ferry_unlink("to"), 0);
 }
 
 static void structures(void) {
@@ -309,6 +351,7 @@ int main(void) {
   CHECK(ferry_error_text()[0] == '\0');
   null_handles();
   files();
+  offsets_of_copies();
   structures();
   runtime_options();
   a_runtime();
