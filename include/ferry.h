@@ -194,8 +194,8 @@ typedef struct ferry_runtime_options {
   uint64_t cache_bytes;  // the page cache in device memory; none
   uint32_t page_bytes;   // of the cache: 4 KiB to 2 MiB, a power of two; the profile's, or 64 KiB
   uint32_t placement;    // FERRY_PLACEMENT_...; host
-  uint32_t device_threads;   // one per CPU of the device
-  uint32_t server_threads;   // the profile's, or one per eight device threads
+  uint32_t device_threads;   // at most 16384; one per CPU of the device
+  uint32_t server_threads;   // at most 4096; the profile's, or one per eight device threads
   uint32_t service_threads;  // cores reserved for placement `service`; none: server threads do it
   uint32_t files_max;        // open at the same time, at most 65536; 1024
   uint32_t engine;           // FERRY_ENGINE_...; automatic

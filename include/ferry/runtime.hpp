@@ -28,7 +28,7 @@ struct RuntimeOptions {
   // device the others; on a single CPU they share it.
   std::string device_cpus;
   std::string server_cpus;
-  unsigned device_threads = 0;  // 0: one per device CPU
+  unsigned device_threads = 0;  // at most 16384; 0: one per device CPU
   // At most 4096. 0: the profile's, else one per eight device threads or CPUs, whichever are fewer
   unsigned server_threads = 0;
   std::uint64_t arena_bytes = std::uint64_t{64} << 20;  // device memory for programs

@@ -7,7 +7,9 @@
 namespace ferry {
 namespace {
 
-// Of threads and rings: far more than any machine has use for, and few enough to be counted.
+// Of threads and rings: far more than any machine has use for, and few enough to be counted. A
+// process seldom may have more threads than twice as many as those of the device.
+constexpr unsigned device_threads_max = 1U << 14;
 constexpr unsigned server_threads_max = 4096;
 constexpr unsigned rings_max = 1U << 16;
 
@@ -62,7 +64,9 @@ void set_services_aside(CpuPlan& plan, const RuntimeOptions& options) {
 }  // namespace
 
 CpuPlan plan_cpus(const RuntimeOptions& options, const CpuSet& allowed, unsigned usable) {
+  check_count(options.device_threads, device_threads_max, "device_threads");
   check_count(options.server_threads, server_threads_max, "server_threads");
+  check_count(options.service_threads, server_threads_max, "service_threads");
   check_count(options.rings, rings_max, "rings");
   CpuPlan plan;
   plan.device_cpus = checked(options.device_cpus, allowed, "device_cpus");

@@ -56,19 +56,9 @@ device::Geometry make_geometry(const RuntimeOptions& options, const CpuPlan& pla
   geometry.services = plan.service_threads;
   // After the device threads' groups come the runtime's own and those of executors of cached calls:
   // the services, or the server's loops.
-  std::uint64_t groups = std::uint64_t{plan.device_threads} + 1;
-  if (options.cache_bytes > 0) groups += geometry.services > 0 ? geometry.services : geometry.loops;
-  if (groups > device::cache::groups_max) {
-    const auto most =
-        std::max({std::pair(plan.device_threads, "device_threads"),
-                  std::pair(geometry.services, "service_threads"),
-                  std::pair(geometry.loops, "server_threads")},
-                 [](const auto& one, const auto& other) { return one.first < other.first; });
-    throw Error(EINVAL, std::string(most.second) + ": at most " +
-                            std::to_string(device::cache::groups_max) +
-                            " with the runtime's own, and these are " + std::to_string(groups));
-  }
-  geometry.groups = static_cast<std::uint32_t>(groups);
+  geometry.groups = plan.device_threads + 1;
+  if (options.cache_bytes > 0)
+    geometry.groups += geometry.services > 0 ? geometry.services : geometry.loops;
   // Room for a call of each thread: those that find a ring full look again and again.
   const std::uint32_t threads_per_ring = (geometry.groups + geometry.rings - 1) / geometry.rings;
   geometry.slots_per_ring = std::max(geometry.slots_per_ring, std::bit_ceil(threads_per_ring));

@@ -197,20 +197,23 @@ TEST(ComputeOptions, ImpossibleSizesAreErrors) {
   EXPECT_THROW(Runtime{options}, Error);
 }
 
-// More than a page's state can count pins of.
-TEST(ComputeOptions, TooManyServerThreadsAndRingsAreAnError) {
-  const auto start = [](unsigned server_threads, unsigned rings) {
-    RuntimeOptions options;
-    options.server_threads = server_threads;
-    options.rings = rings;
+TEST(ComputeOptions, TooManyThreadsAndRingsAreAnError) {
+  const auto start = [](auto option, unsigned count) {
+    RuntimeOptions options = cached();
+    options.*option = count;
     const Runtime runtime(options);
   };
-  for (const unsigned count : {4097U, 1U << 30, ~0U})
-    EXPECT_EQ(test::error_of([&] { start(count, 0); }, "server_threads: at most 4096"), EINVAL);
-  for (const unsigned count : {65'537U, ~0U - 1, ~0U})
-    EXPECT_EQ(test::error_of([&] { start(1, count); }, "rings: at most 65536"), EINVAL);
+  const auto refuses = [&](auto option, unsigned first, const char* why) {
+    for (const unsigned count : {first, 1U << 30, ~0U - 1, ~0U})
+      EXPECT_EQ(test::error_of([&] { start(option, count); }, why), EINVAL) << count;
+  };
+  refuses(&RuntimeOptions::device_threads, 16'385, "device_threads: at most 16384");
+  refuses(&RuntimeOptions::server_threads, 4097, "server_threads: at most 4096");
+  refuses(&RuntimeOptions::service_threads, 4097, "service_threads: at most 4096");
+  refuses(&RuntimeOptions::rings, 65'537, "rings: at most 65536");
 }
 
+// More than a page's state can count pins of.
 TEST(ComputeOptions, TooManyGroupsAreAnError) {
   device::Geometry geometry;
   geometry.files = 16;
