@@ -198,6 +198,30 @@ TEST_P(FileCallsTest, NullBuffersAreErrorsToo) {
   EXPECT_EQ(read_file(ours), "abc");
 }
 
+TEST_P(FileCallsTest, LengthsThatAreNoneAreErrors) {
+  twins("abc");
+  const Buffer buffer = runtime->allocate(4096);
+  on_file(ours, O_RDWR, [&](Files& files, int file) {
+    char outside[16] = "unchanged";
+    for (const std::uint64_t bytes : {std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
+      for (void* memory : {buffer.data(), static_cast<void*>(outside)}) {
+        EXPECT_EQ(files.pread(file, memory, bytes, 0), -EINVAL);
+        EXPECT_EQ(files.pwrite(file, memory, bytes, 0), -EINVAL);
+        EXPECT_EQ(files.read(file, memory, bytes), -EINVAL);
+        EXPECT_EQ(files.write(file, memory, bytes), -EINVAL);
+        const IoVector piece{memory, bytes};
+        EXPECT_EQ(files.preadv(file, &piece, 1, 0), -EINVAL);
+        EXPECT_EQ(files.pwritev(file, &piece, 1, 0), -EINVAL);
+        Pending pending = files.pread_async(file, memory, bytes, 0);
+        EXPECT_EQ(files.wait(pending), -EINVAL);
+      }
+    }
+    EXPECT_STREQ(outside, "unchanged");
+    EXPECT_EQ(files.read(file, outside, 3), 3);  // the position is where it was
+  });
+  EXPECT_EQ(read_file(ours), "abc");
+}
+
 TEST_P(FileCallsTest, RefusesHandlesThatNameNoFile) {
   twins("abc");
   const Buffer buffer = runtime->allocate(4096);

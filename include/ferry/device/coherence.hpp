@@ -235,9 +235,9 @@ template <class Group>
 FERRY_DEVICE_CALL std::int64_t transfer_piece(Caller<Group>& caller, Opcode opcode, int file,
                                               void* buffer, std::uint64_t bytes,
                                               std::int64_t offset) {
-  bytes = clamp_transfer(bytes);
+  if (bytes > file_offset_max) return -EINVAL;
   if (buffer == nullptr && bytes > 0) return -EFAULT;
-  const IoVector piece{buffer, bytes};
+  const IoVector piece{buffer, clamp_transfer(bytes)};
   return transfer(caller, TransferCall{opcode, file, &piece, 1, offset}).result;
 }
 
@@ -258,6 +258,7 @@ FERRY_DEVICE_CALL std::int64_t transfer_vector(Caller<Group>& caller, Opcode opc
 template <class Group>
 FERRY_DEVICE_CALL std::int64_t transfer_at_position(Caller<Group>& caller, Opcode opcode, int file,
                                                     void* buffer, std::uint64_t bytes) {
+  if (bytes > file_offset_max) return -EINVAL;
   if (buffer == nullptr && bytes > 0) return -EFAULT;
   FilePosition& position = position_of(caller.requester.arena(), file);
   const HostHooks& hooks = caller.requester.context().hooks;

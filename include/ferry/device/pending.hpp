@@ -74,9 +74,9 @@ FERRY_DEVICE void start_batch(Caller<Group>& caller, Opcode opcode, const BatchT
     if (role == CacheRole::flushes &&
         caller.leads([&] { return flush_for_host(requester, one.file, cache::Pages{}); }) < 0)
       role = CacheRole::serves;
-    // Work of the page cache on this core, also for coherence, happens immediately.
-    if (!requester.arena().contains(piece.base, piece.bytes) || role == CacheRole::serves ||
-        role == CacheRole::follows) {
+    // Work of the page cache on this core, also for coherence, happens immediately; so do errors.
+    if (!requester.arena().contains(piece.base, piece.bytes) || one.bytes > file_offset_max ||
+        role == CacheRole::serves || role == CacheRole::follows) {
       pending[i].result =
           transfer_piece(caller, opcode, one.file, one.buffer, one.bytes, one.offset);
     } else {
