@@ -99,23 +99,34 @@ bool must_find(const FileTransfer& read, const FileTransfer& write) {
   return (write.domain == read.domain && write.ended < read.began) || write.published < read.opened;
 }
 
-std::string check_read(const std::vector<const FileTransfer*>& writes, const FileTransfer& read,
-                       const Stretch& stretch) {
-  const unsigned value = value_at(read, stretch.from);
-  const auto same = [&](const FileTransfer* write) { return write->value == value; };
-  const auto found = std::find_if(writes.begin(), writes.end(), same);
-  if (found == writes.end() && value != 0)
-    return "no write put this there:" + text_of(read, stretch.from);
-  const FileTransfer* source = found == writes.end() ? nullptr : *found;
+// Why the read cannot have found what `source` wrote (null: what the file held at first), or
+// nothing.
+std::string why_not(const std::vector<const FileTransfer*>& writes, const FileTransfer& read,
+                    const FileTransfer* source, const Stretch& stretch) {
+  const std::string whose = source != nullptr ? text_of(*source, stretch.from) : "";
   if (source != nullptr && source->began > read.ended)
-    return "found before it was written:" + text_of(read, stretch.from) +
-           text_of(*source, stretch.from);
+    return "found before it was written:" + text_of(read, stretch.from) + whose;
   for (const FileTransfer* write : writes)
     if (write != source && must_find(read, *write) &&
         (source == nullptr || replaces(*write, *source)))
-      return "a stale value:" + text_of(read, stretch.from) + text_of(*write, stretch.from) +
-             (source != nullptr ? text_of(*source, stretch.from) : "");
+      return "a stale value:" + text_of(read, stretch.from) + text_of(*write, stretch.from) + whose;
   return "";
+}
+
+std::string check_read(const std::vector<const FileTransfer*>& writes, const FileTransfer& read,
+                       const Stretch& stretch) {
+  const unsigned value = value_at(read, stretch.from);
+  std::vector<const FileTransfer*> sources;
+  for (const FileTransfer* write : writes)
+    if (write->value == value) sources.push_back(write);
+  if (value == 0) sources.push_back(nullptr);
+  if (sources.empty()) return "no write put this there:" + text_of(read, stretch.from);
+  std::string wrong;
+  for (const FileTransfer* source : sources) {
+    wrong = why_not(writes, read, source, stretch);
+    if (wrong.empty()) break;
+  }
+  return wrong;
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 // - Appended records are there once, whole, and in an order that agrees with real time.
 //
 // Each write puts one value into all of its bytes, and no other write to that file has that value;
-// 0 is what the file held at first. A transfer is not atomic: its bytes are registers of their own.
+// 0 is what the file held at first. check_close_to_open() takes several writes of 0 as well, which
+// truncations are. A transfer is not atomic: its bytes are registers of their own.
 #pragma once
 
 #include <cstdint>

@@ -174,6 +174,20 @@ TEST_F(CloseToOpen, FindsAByteBeforeItsWrite) {
   write(2, 1, 10, 20);
   EXPECT_FALSE(is_legal());
 }
+TEST_F(CloseToOpen, FindsWhatACutHasRemoved) {
+  write(1, 1, 10, 20);
+  write(1, 0, 30, 40);
+  read(1, 1, 50, 51);
+  EXPECT_FALSE(is_legal());
+}
+TEST_F(CloseToOpen, FindsZerosOfNoCutThatIsStillThere) {
+  write(1, 0, 10, 20);
+  write(1, 1, 30, 40);
+  read(1, 0, 50, 51);
+  EXPECT_FALSE(is_legal());
+  write(1, 0, 45, 60);
+  EXPECT_TRUE(is_legal());
+}
 
 // Bytes are looked at one by one, with the transfers that cover them.
 TEST(TransferChecks, NameTheBytesThatAreWrong) {

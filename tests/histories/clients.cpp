@@ -99,7 +99,10 @@ class Recorder {
     event.began = now();
     const std::int64_t got = call();
     event.ended = now();
-    if (is("a read", got, static_cast<std::int64_t>(range.bytes))) log().add(event, data);
+    const bool may_be_short = shared_.round.cuts && file == of_first_device && got >= 0;
+    if (may_be_short) event.bytes = static_cast<std::uint64_t>(got);
+    if (is("a read", got, static_cast<std::int64_t>(event.bytes)) && got > 0)
+      log().add(event, data);
   }
   // `call` gets the value to write.
   template <class Call>
@@ -114,6 +117,17 @@ class Recorder {
     const std::int64_t got = call(value);
     event.ended = now();
     is("a write", got, static_cast<std::int64_t>(range.bytes));
+    log().add(event);
+  }
+  // `call` makes the bytes from `offset` on zero.
+  template <class Call>
+  void cut(FileName file, std::uint64_t offset, const Call& call) {
+    if (!log().has_room(0)) return;
+    RecordedCall event = event_of(CallKind::write, file, {offset, file_bytes - offset});
+    event.began = now();
+    const int error = call();
+    event.ended = now();
+    is("a truncation", error, 0);
     log().add(event);
   }
   // `call` gets the record.
@@ -177,6 +191,7 @@ class DeviceClient {
         files_(calls),
         arena_(memory),
         outside_(slot_bytes),
+        client_(client),
         domain_(domain) {
     use(static_cast<unsigned>((client + shared.round.seed) % 4));
     changes_placement_ = shared.round.seed % 5 == 0;
@@ -247,6 +262,7 @@ class DeviceClient {
     if (changes_placement_ && random_.one_in(3)) use(static_cast<unsigned>(random_.below(4)));
     const std::uint64_t what = random_.below(100);
     if (what < 8) return append();
+    if (client_ == 0 && shared_.round.cuts && random_.one_in(4)) return cut();
     const FileName file = random_.one_in(2) ? mine() : shared_by_all;
     const int handle = opened_[file].handle;
     if (what < 50) {
@@ -332,6 +348,15 @@ class DeviceClient {
       device::IoVector pieces[2];
       cut(pieces, data, range, at);
       return files_.pwritev(opened.handle, pieces, 2, offset);
+    });
+  }
+  void cut() {
+    const int handle = opened_[mine()].handle;
+    const std::uint64_t offset = random_.below(file_bytes);
+    record_.say("cut");
+    record_.cut(mine(), offset, [&] {
+      const int error = files_.ftruncate(handle, static_cast<std::int64_t>(offset));
+      return error != 0 ? error : files_.ftruncate(handle, static_cast<std::int64_t>(file_bytes));
     });
   }
   void append() {
@@ -422,6 +447,7 @@ class DeviceClient {
   Files& files_;
   unsigned char* arena_;
   std::vector<unsigned char> outside_;
+  unsigned client_;
   Domain domain_;
   bool changes_placement_ = false;
   const char* placement_ = "";

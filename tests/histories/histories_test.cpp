@@ -291,6 +291,7 @@ class RecordedHistories : public testing::Test {
     Round& round = shared_->round;
     round.seed = random.bits() / clients;
     round.ways = random.one_in(3) ? Ways::through_the_cache : Ways::all;
+    round.cuts = round.ways == Ways::all && fault == ClientFault::none && random.one_in(2);
     round.fault = fault;
     std::snprintf(round.folder, sizeof round.folder, "%s", folder.c_str());
     shared_->arrived = 0;

@@ -109,6 +109,7 @@ enum class Ways : std::uint8_t { through_the_cache, all };
 struct Round {
   std::uint64_t seed;
   Ways ways;
+  bool cuts;  // client 0 truncates its device's file at times, and makes it as long as before
   ClientFault fault;
   char folder[200];
 
