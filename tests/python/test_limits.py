@@ -36,6 +36,29 @@ COMMANDS = {
 }
 
 
+# By a program that tries to have it: what it prints, or how it fails.
+_IO_URING = "import ctypes; c = ctypes.CDLL(None, use_errno=True); print(c.syscall(425, 1, 0), ctypes.get_errno())"
+_DESCRIPTORS = "import os; all(os.dup(0) for _ in range({0}))"
+_MEMORY = "bytearray({0} << 20)"
+_LOCKED = "import ctypes; c = ctypes.CDLL(None, use_errno=True); print(c.mlock(ctypes.create_string_buffer(9), 9))"
+_THREADS = "import threading; threading.Thread(target=print).start()"
+_CLOCK = "import time; times = [time.time() for _ in range(40)]; print(max(times) - min(times) > 100_000)"
+WITHHELD = {
+    "io_uring-unknown": (_IO_URING, "-1 38"),
+    "io_uring-forbidden": (_IO_URING, "-1 1"),
+    "no-huge-pages": ("import ctypes; print(ctypes.CDLL(None).prctl(42, 0, 0, 0, 0))", "1"),
+    "no-locked-memory": (_LOCKED, "-1"),
+    "no-threads": (_THREADS, "can't start new thread"),
+    "one-cpu": ("import os; print(len(os.sched_getaffinity(0)))", "1"),
+    "no-home": ("import pathlib; (pathlib.Path.home() / 'mine').write_text('')", "FileNotFoundError"),
+    "clock-jumps": (_CLOCK, "True"),
+    "time-zone-east": ("import time; print(time.strftime('%z'))", "+1400"),
+    "time-zone-unknown": ("import time; print(time.tzname[0])", "Nowhere"),
+    **{f"{most}-descriptors": (_DESCRIPTORS.format(most), "Too many open files") for most in (8, 16, 40)},
+    **{f"{most}-MiB": (_MEMORY.format(most), "MemoryError") for most in (150, 400)},
+}
+
+
 @pytest.fixture
 def limited(command: Command) -> Command:
     """The command with a file ``from``, and where a limit finds the clock that jumps."""
@@ -83,11 +106,33 @@ def check_result(command: Command, limit: str, name: str) -> None:
             assert zone == timedelta(hours=14)
 
 
+def needs_clock(limited: Command, limit: str) -> None:
+    if limit == "clock-jumps" and "FERRY_JUMPING_CLOCK" not in limited.environment:
+        pytest.skip("the clock that jumps is not built")
+
+
+@pytest.mark.parametrize("limit", limits.LIMITS)
+def test_a_limit_withholds_what_it_says(limited: Command, limit: str) -> None:
+    needs_clock(limited, limit)
+    program, says = WITHHELD[limit]
+    done = subprocess.run(
+        [sys.executable, limits.__file__, limit, "--", sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=limited.environment,
+        check=False,
+    )
+    if done.returncode == 0:
+        assert done.stdout.strip() == says, done.stderr
+    else:
+        assert says in done.stderr
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("limit", limits.LIMITS)
 def test_a_command_works_or_says_what_is_missing(limited: Command, limit: str, name: str) -> None:
-    if limit == "clock-jumps" and "FERRY_JUMPING_CLOCK" not in limited.environment:
-        pytest.skip("the clock that jumps is not built")
+    needs_clock(limited, limit)
     done = run(limited, limit, *COMMANDS[name])
     if done.returncode == 0:
         assert (limit, name) not in REFUSED
