@@ -263,7 +263,7 @@ std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
   const BriefUse use(file);
   if (is_on_gpu(*scheduler_, from)) refuse_gpu_memory(file);
   std::uint64_t written = 0;
-  std::uint64_t end = 0;
+  std::uint64_t end = bytes == 0 ? size() : 0;
   while (written < bytes) {
     iovec vector{static_cast<char*>(const_cast<void*>(from)) + written, bytes - written};
     storage::Operation operation{.kind = storage::Kind::append, .vectors = {&vector, 1}};

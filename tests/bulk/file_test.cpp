@@ -82,6 +82,7 @@ TEST_P(BulkFile, AppendsAndTruncates) {
   File file(engine, path, O_RDWR | O_CREAT | O_APPEND);
   EXPECT_EQ(file.append("abc", 3), 3U);
   EXPECT_EQ(file.append("defg", 4), 7U);
+  EXPECT_EQ(file.append("", 0), 7U);
   file.truncate(5);
   EXPECT_EQ(file.size(), 5U);
   EXPECT_EQ(read_file(path), "abcde");
