@@ -225,6 +225,23 @@ TEST_F(Reopen, WhatIsDirtySurvivesWhatOthersWroteBesideIt) {
   EXPECT_TRUE(same_bytes(read_file(path), data));
 }
 
+// The size after an append tells that the file had been cut.
+TEST_F(Reopen, AnAppendFindsWhatOthersCutOff) {
+  for (const std::size_t left : {std::size_t{0}, std::size_t{5000}}) {
+    for (const Placement placement : {Placement::host, Placement::compute}) {
+      test::write_file(path, data);
+      on_file(path, O_RDWR | O_APPEND, [&](Files& files, int file) {
+        ASSERT_TRUE(same_bytes(contents(files, file), data));
+        ASSERT_EQ(::truncate(path.c_str(), static_cast<off_t>(left)), 0);
+        files.use(placement);
+        EXPECT_EQ(files.write(file, "appended", 8), 8);
+        files.use(Placement::compute);
+        EXPECT_TRUE(same_bytes(contents(files, file), data.substr(0, left) + "appended"));
+      });
+    }
+  }
+}
+
 TEST_F(Reopen, ARecordWhosePagesStayedIsGivenToAnotherFile) {
   for (int i = 0; i < 30; ++i)
     test::write_file(path + std::to_string(i), pattern(5000, static_cast<unsigned>(i)));

@@ -250,6 +250,14 @@ TEST_F(KeptPiecesTest, ThatDoNotFitAreRefused) {
   EXPECT_EQ(result_of(rig, outside), -EFAULT);
 }
 
+TEST_F(KeptPiecesTest, AreRefusedWhereTheLastWouldEndBehindAnyFile) {
+  EXPECT_EQ(send("one,", 0, true, file), 0);
+  Request last = piece(file, 4, 4, false);
+  last.offset = INT64_MAX - 6;  // the last piece alone would end in the file
+  EXPECT_EQ(result_of(rig, last), -EINVAL);
+  EXPECT_EQ(contents(), "old");
+}
+
 TEST_F(KeptPiecesTest, OfEachGroupAreItsOwn) {
   for (std::uint32_t group = 0; group < 2; ++group) {
     rig.heap()[0] = static_cast<unsigned char>('a' + group);

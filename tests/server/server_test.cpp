@@ -13,6 +13,7 @@
 
 #include "base/cpus.hpp"
 #include "support/depth.hpp"
+#include "support/failing_storage.hpp"
 #include "support/server_rig.hpp"
 #include "support/threads.hpp"
 
@@ -76,6 +77,42 @@ TEST_F(ServerTest, DestructionAloneStopsAndClosesToo) {
   EXPECT_GT(rig->calls(0).open("one", O_RDWR), 0);
   test::within_patience("destruction", [&] { rig->server.reset(); });
   EXPECT_EQ(storage->counts.closed, 1);
+}
+
+TEST_F(ServerTest, DestructionWaitsForWhatCannotBeCancelled) {
+  make(small_geometry(1, 1));
+  auto calls = rig->calls(0);
+  Pending pending = held_read(calls);
+  std::atomic<bool> gone{false};
+  std::thread destroyer([&] {
+    rig->server.reset();
+    gone = true;
+  });
+  std::this_thread::sleep_for(milliseconds(200));  // longer than a stop without a deadline
+  EXPECT_FALSE(gone) << "the storage still writes to the arena";
+  storage->release();
+  test::within_patience("destruction", [&] { destroyer.join(); });
+  EXPECT_EQ(calls.wait(pending), 64);
+  EXPECT_EQ(storage->counts.closed, 1);
+}
+
+TEST(ServerOnFiles, NamesWhatWasLeftOpenAndFailsToClose) {
+  auto failing = std::make_unique<test::FailingStorage>(test::Random());
+  failing->instead = [](storage::Operation& operation) {
+    if (operation.kind != storage::Kind::close) return false;
+    delete operation.file;
+    operation.result = -ENOSPC;
+    return true;
+  };
+  test::ServerRig rig(small_geometry(1, 1), std::move(failing));
+  EXPECT_GT(rig.calls(0).open("/somewhere/full", O_RDWR), 0);
+  StopReport report;
+  test::within_patience("stop", [&] { report = rig.server->stop(milliseconds(1000)); });
+  EXPECT_TRUE(report.finished);
+  EXPECT_EQ(report.files_closed, 1U);
+  ASSERT_EQ(report.errors.size(), 1U);
+  EXPECT_EQ(report.errors[0],
+            "closing /somewhere/full, which was left open: No space left on device");
 }
 
 TEST_F(ServerTest, LetsWorkUnderWayFinishBeforeTheDeadline) {
