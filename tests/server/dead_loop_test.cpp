@@ -288,6 +288,32 @@ TEST_F(DeadLoopBusyStorage, ACallEndsBeforeItsTransferOnlyWhenTheLoopStandsStill
   storage->release();
 }
 
+using DeadLoopOnFakeStorage = test::OnFakeStorage;
+
+// The close waits for a transfer of another loop, which goes on.
+TEST_F(DeadLoopOnFakeStorage, RefusesACloseThatWaits) {
+  Injection injection;
+  make(small_geometry(2, 4), injected(injection));
+  auto reader = rig->calls(1);
+  Pending pending = held_reads(reader, 1)[0];
+  ASSERT_TRUE(holds(1));
+  const int file = 1;
+  auto closer = rig->calls(0);
+  std::int64_t closed = 77;
+  std::thread closing([&] { closed = closer.close(file); });
+  EXPECT_TRUE(test::eventually([&] { return reader.fsync(file) == -EBADF; }));
+  injection.arm(Injection::Action::stop, 0, LoopPoint::taken);
+  test::within_patience("calls of the dead loop", [&] {
+    EXPECT_EQ(rig->calls(2).ping(), -EIO);
+    closing.join();
+  });
+  EXPECT_EQ(closed, -EIO);
+  storage->release();
+  EXPECT_EQ(reader.wait(pending), 64);
+  test::within_patience("destruction of the server", [&] { rig->server.reset(); });
+  EXPECT_EQ(storage->counts.held, 0);
+}
+
 // The kernel still works for a loop declared dead: the server's end waits for that, with a bound.
 TEST(DeadLoopInTheKernel, DestructionWaitsForTheKernelAndEnds) {
   test::ScratchDirectory directory;

@@ -173,6 +173,16 @@ TEST_F(Table, GenerationsGoRoundWithoutLeavingThePositiveNumbers) {
   }
 }
 
+// A handle has bits for more files than a table of three.
+TEST(SmallTable, RefusesAnIndexBehindItsLast) {
+  FileTable table(3);
+  for (std::int32_t handle = 1; handle < 64; ++handle) {
+    EXPECT_EQ(table.acquire(handle), nullptr) << handle;
+    EXPECT_FALSE(table.begin_close(handle)) << handle;
+    EXPECT_EQ(table.path_of(handle), "") << handle;
+  }
+}
+
 TEST(LargeTable, ItsLastIndexWorks) {
   std::atomic<int> files{0};
   FileTable table(65'536);
