@@ -1,9 +1,11 @@
 // What a server may do to a client: lose writes, answer late, and list impossible names. With a
 // server in this process (support/fake_nfs_server.hpp).
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fcntl.h>
@@ -214,6 +216,39 @@ TEST_F(NfsServerFaults, AnErrorOfACommitThatIsAnsweredLateIsReported) {
   EXPECT_TRUE(test::eventually([&] { return sync(file) == -ENOSPC; }));
   EXPECT_EQ(sync(file), 0) << "once";
   EXPECT_EQ(sync(other), -ENOSPC) << "which has not synced yet";
+}
+
+TEST_F(NfsServerFaults, AnErrorOfACommitIsReportedByEveryOpeningOnce) {
+  const auto file = open("f");
+  const auto other = open("f");
+  ASSERT_EQ(write(file, "bytes"), 5);
+  server.fail_next_commit(NFS3ERR_DQUOT);
+  EXPECT_EQ(sync(file), -EDQUOT);
+  EXPECT_EQ(sync(file), 0) << "once";
+  EXPECT_EQ(sync(other), -EDQUOT);
+  EXPECT_EQ(sync(other), 0);
+}
+
+// A server whose files come back from tape asks to be asked again.
+TEST_F(NfsServerFaults, WhatTheServerPutsOffIsAskedAgain) {
+  const auto file = open("f");
+  std::atomic<int> put_off{0};
+  for (const std::string_view wanted : {"zdr_WRITE3res", "zdr_READ3res", "zdr_COMMIT3res"}) {
+    int left = 2;
+    server.spoil([wanted, left, &put_off](std::string_view encoder, void* reply) mutable {
+      if (encoder != wanted || left == 0) return;
+      --left;
+      ++put_off;
+      // The status is the first member of each.
+      *static_cast<nfsstat3*>(reply) = NFS3ERR_JUKEBOX;
+    });
+    EXPECT_EQ(write(file, "bytes"), 5) << wanted;
+    char got[5] = {};
+    EXPECT_EQ(driver->pread(file, got, sizeof got, 0), 5) << wanted;
+    EXPECT_EQ(std::string_view(got, 5), "bytes") << wanted;
+    EXPECT_EQ(sync(file), 0) << wanted;
+  }
+  EXPECT_EQ(put_off, 6);
 }
 
 // ---- servers that are hung or gone
