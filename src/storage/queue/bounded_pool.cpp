@@ -74,14 +74,20 @@ BoundedPool::~BoundedPool() {
 
 void BoundedPool::execute(const std::shared_ptr<BoundedCall>& call) {
   const std::lock_guard lock(state_->mutex);
-  state_->waiting.push_back(call);
+  int error = 0;
   try {
+    state_->waiting.push_back(call);
     grow();
-  } catch (const std::system_error&) {
-    if (state_->threads == state_->late) {  // there is none to do it
-      state_->waiting.pop_back();
-      throw;
-    }
+  } catch (const std::system_error& refused) {
+    error = -refused.code().value();
+  } catch (const std::bad_alloc&) {
+    error = -ENOMEM;
+  }
+  const bool waits = !state_->waiting.empty() && state_->waiting.back() == call;
+  if (error != 0 && (!waits || state_->threads == state_->late)) {  // there is none to do it
+    if (waits) state_->waiting.pop_back();
+    call->end_early(error);
+    return;
   }
   state_->more.notify_one();
   if (call->deadline() < state_->next_look) state_->changed.notify_all();

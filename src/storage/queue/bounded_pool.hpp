@@ -84,6 +84,7 @@ class BoundedPool {
   BoundedPool(const BoundedPool&) = delete;
   BoundedPool& operator=(const BoundedPool&) = delete;
 
+  // A call for which there is no thread, and none can be started, ends early.
   void execute(const std::shared_ptr<BoundedCall>& call);
   bool made_here() const { return static_cast<bool>(made_here_); }
 
@@ -104,7 +105,7 @@ class BoundedPool {
                            unsigned threads_max);
   static void work(const std::shared_ptr<State>& state, const CpuSet& cpus, unsigned threads_max);
   static void watch(const std::shared_ptr<State>& state, const CpuSet& cpus, unsigned threads_max);
-  void grow();  // under the mutex
+  void grow();  // under the mutex; throws if no thread can be started
 
   const MadeHere made_here_;
   const unsigned threads_max_;

@@ -3,10 +3,12 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include "support/within.hpp"
 
@@ -144,6 +146,58 @@ TEST_F(BoundedPoolTest, AThreadThatComesBackTakesTheNextCall) {
   EXPECT_TRUE(ends(behind, 7));
   for (const Operation& operation : stuck)
     EXPECT_EQ(operation.result, -ETIMEDOUT);
+}
+
+// Meanwhile no thread can be started: none has room for its stack.
+class NoThreads {
+ public:
+  NoThreads() {
+    EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
+    pthread_attr_t huge;
+    EXPECT_EQ(pthread_attr_init(&huge), 0);
+    EXPECT_EQ(pthread_attr_setstacksize(&huge, std::size_t{1} << 48), 0);
+    EXPECT_EQ(pthread_setattr_default_np(&huge), 0);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    EXPECT_EQ(pthread_setattr_default_np(&before_), 0);
+    pthread_attr_destroy(&before_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_{};
+};
+
+TEST_F(BoundedPoolTest, AnswersWhereNoThreadCanBeStarted) {
+  Operation refused;
+  {
+    const NoThreads none;
+    start(refused, 1h);
+  }
+  EXPECT_TRUE(ends(refused, -EAGAIN));
+  EXPECT_EQ(refused.value, 0U);
+  Operation next;
+  start(next, 1h);
+  EXPECT_TRUE(ends(next, 7));
+  EXPECT_EQ(inbox.take_all(), nullptr) << "the refused one has not been done after all";
+}
+
+TEST_F(BoundedPoolTest, CallsWaitForAThreadWhereNoOtherCanBeStarted) {
+  pool = std::make_unique<BoundedPool>(2, allowed_cpus());
+  Operation first;
+  start(first, 1h, gate);
+  EXPECT_TRUE(eventually([&] { return gate->waiting == 1; }));
+  Operation second;
+  {
+    const NoThreads none;
+    start(second, 1h);
+  }
+  gate->open();
+  finish(2);
+  EXPECT_EQ(first.result, 7);
+  EXPECT_EQ(second.result, 7);
 }
 
 TEST_F(BoundedPoolTest, CanBeEndedEarly) {
