@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := release
-.PHONY: release debug asan tsan test quick format tidy bench docs install uninstall clean help
+.PHONY: release debug asan tsan test quick format tidy coverage bench docs install uninstall clean help
 
 release:
 	@scripts/build.sh release
@@ -24,6 +24,9 @@ format:
 
 tidy:
 	@./test --stage tidy
+
+coverage:
+	@./test --stage coverage
 
 bench:
 	@lab/micro/run
@@ -48,6 +51,7 @@ help:
 	  'make quick            runs the quick tests' \
 	  'make format           lays out the C++ and Python files (clang-format, ruff)' \
 	  'make tidy             runs clang-tidy over src/' \
+	  'make coverage         counts the lines and branches that the C++ tests reach' \
 	  'make bench            runs the benchmarks' \
 	  'make docs             builds the documentation in build/docs' \
 	  'make install PREFIX=  installs into PREFIX (default /usr/local)' \

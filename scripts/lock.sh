@@ -18,5 +18,6 @@ lock() {
 
 lock requirements "$@"
 lock requirements-test -c requirements.txt "$@" # the same versions in both
+lock requirements-coverage -c requirements-test.txt "$@" # one environment for both
 lock requirements-cuda "$@"
 lock ../docs/site/requirements -c requirements.txt "$@"

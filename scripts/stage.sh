@@ -73,16 +73,40 @@ stage_tsan() {
   build_and_test tsan tsan
 }
 
+# NAME WHAT: the wheels of python/requirements-NAME.txt, into the private environment.
+install_wheels() {
+  local stamp=$setup_venv/$1.stamp wanted=python/requirements-$1.txt
+  if cmp -s "$wanted" "$stamp"; then return; fi
+  setup_say "installing $2 into $setup_venv"
+  "$setup_python" -m pip install -q --no-deps -r "$wanted" </dev/null >>"$setup_log" 2>&1 ||
+    setup_die "the wheels of $wanted could not be installed; $setup_log says why"
+  cp "$wanted" "$stamp"
+}
+
+# What the C++ tests reach, as a table of the rooms and a page for each file. A failed test is reported
+# at the end: what the others reach is known all the same.
+stage_coverage() {
+  local report=build/coverage/report status=0
+  install_wheels coverage "gcovr (10 MB)"
+  setup_build coverage
+  find build/coverage -name '*.gcda' -delete # the counts of earlier runs
+  ctest --preset coverage --parallel "$(nproc)" --output-on-failure --no-tests=error | only_news ||
+    status=$?
+  mkdir -p "$report"
+  "$setup_venv/bin/gcovr" --root . --object-directory build/coverage -j "$(nproc)" \
+    --filter 'src/' --filter 'include/' --merge-lines --merge-mode-functions merge-use-line-min \
+    --exclude-throw-branches --exclude-unreachable-branches --gcov-ignore-parse-errors all \
+    --html-details "$report/index.html" --lcov "$report/lines.info" build/coverage \
+    >>"$setup_log" 2>&1 || setup_die "gcovr failed; $setup_log says why"
+  "$setup_python" scripts/coverage.py "$report/lines.info"
+  printf 'what is not reached: %s; scripts/coverage.py --unreached lists it\n' "$report/index.html"
+  return "$status"
+}
+
 # The CUDA compiler: from the PATH, else pinned wheels in the private environment.
 find_nvcc() {
   if command -v nvcc; then return; fi
-  local stamp=$setup_venv/cuda.stamp wanted=python/requirements-cuda.txt
-  if ! cmp -s "$wanted" "$stamp"; then
-    setup_say "no nvcc on the PATH: installing the CUDA compiler's wheels (130 MB) into $setup_venv"
-    "$setup_python" -m pip install -q --no-deps -r "$wanted" </dev/null >>"$setup_log" 2>&1 ||
-      setup_die "the wheels of $wanted could not be installed; $setup_log says why"
-    cp "$wanted" "$stamp"
-  fi
+  install_wheels cuda "the CUDA compiler's wheels (130 MB), because no nvcc is on the PATH,"
   find "$setup_venv" -path '*/bin/nvcc' -type f
 }
 

@@ -165,7 +165,7 @@ def test_the_laboratorys_has_its_data_and_no_tests(tmp_path: Path) -> None:
 
 
 # The locked requirements match their sources; scripts/lock.sh updates them.
-REQUIREMENTS = ["requirements", "requirements-test", "requirements-cuda"]
+REQUIREMENTS = ["requirements", "requirements-test", "requirements-coverage", "requirements-cuda"]
 
 
 def normalized(name: str) -> str:
