@@ -39,7 +39,7 @@ AliveWord::AliveWord(std::atomic<std::uint32_t>& word) : word_(word) {
         reinterpret_cast<std::intptr_t>(&word_) - reinterpret_cast<std::intptr_t>(&list.entry);
     const long failed = syscall(SYS_set_robust_list, &list.head, sizeof list.head);
     const int error = errno;
-    word_.store(static_cast<std::uint32_t>(gettid()));
+    word_.store(static_cast<std::uint32_t>(syscall(SYS_gettid)));
     started.set_value(failed == 0 ? 0 : error);
     while (stopping_.load() == 0)
       futex_wait(reinterpret_cast<std::uint32_t*>(&stopping_), 0, nap_ns);

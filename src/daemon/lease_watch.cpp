@@ -45,7 +45,7 @@ LeaseWatch::LeaseWatch(std::function<void(int)> on_break)
   thread_ = std::thread([this, started = std::move(started)]() mutable {
     const sigset_t set = waited_for();
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    thread_number_.store(gettid());
+    thread_number_.store(static_cast<pid_t>(syscall(SYS_gettid)));
     started.set_value();
     watch();
   });

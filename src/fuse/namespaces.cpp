@@ -16,6 +16,7 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,8 +70,8 @@ std::uint32_t check_target(storage::Storage& storage, const std::string& target)
   for (int standard = 0; standard <= 2; ++standard)
     dup2(nothing, standard);
   // Nothing of the program's stays open here.
-  close_range(3, static_cast<unsigned>(socket) - 1, 0);
-  close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
+  syscall(SYS_close_range, 3, socket - 1, 0);
+  syscall(SYS_close_range, socket + 1, ~0U, 0);
   Hello hello;
   std::unique_ptr<storage::Storage> storage;
   try {

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -92,7 +93,7 @@ void Server::start_threads() try {
       } else {
         run_this_thread_on(options_.cpus);
       }
-      thread_ids_[index].store(gettid(), std::memory_order_release);
+      thread_ids_[index].store(static_cast<pid_t>(syscall(SYS_gettid)), std::memory_order_release);
       loops_[index]->run();
       ThreadUsage last;
       try {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <cxxabi.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include "bulk/scheduler.hpp"
@@ -47,12 +47,15 @@ Releases& releases() {
   return all;
 }
 
+// Its name changed with Python 3.13, and a module for the stable ABI runs with both.
 bool interpreter_goes() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
+  using IsFinalizing = int (*)();
+  static const auto is_finalizing = [] {
+    void* found = ::dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+    if (found == nullptr) found = ::dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
+    return reinterpret_cast<IsFinalizing>(found);
+  }();
+  return is_finalizing() != 0;
 }
 
 [[noreturn]] void stay() {
@@ -61,13 +64,17 @@ bool interpreter_goes() {
 }
 
 // Python ends threads that want the lock too late by unwinding their stacks, which destructors do
-// not survive. (From Python 3.14 on it pauses them, as here.)
+// not survive. (From Python 3.14 on it pauses them, as here.) Not every C++ library can catch that,
+// but all run destructors.
 void take_lock_back(PyThreadState* state) {
-  try {
-    PyEval_RestoreThread(state);
-  } catch (const abi::__forced_unwind&) {
-    stay();
-  }
+  struct Unwound {
+    ~Unwound() {
+      if (!returned) stay();
+    }
+    bool returned = false;
+  } unwound;
+  PyEval_RestoreThread(state);
+  unwound.returned = true;
 }
 
 bool must_pause(const Releases& all) {

@@ -44,19 +44,20 @@ struct TransferBatch {
   TransferBatch(nb::handle list, bool writing) {
     files = nb::steal(PySequence_Fast(list.ptr(), "a batch is a sequence of parts"));
     if (!files.is_valid()) throw nb::python_error();
-    const auto count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(files.ptr()));
-    PyObject** items = PySequence_Fast_ITEMS(files.ptr());
-    parts.reserve(count);
-    buffers.reserve(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      PyObject* item = items[i];
-      if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 3) {
+    files = nb::steal(PySequence_Tuple(files.ptr()));
+    if (!files.is_valid()) throw nb::python_error();
+    const Py_ssize_t count = PyTuple_Size(files.ptr());
+    parts.reserve(static_cast<std::size_t>(count));
+    buffers.reserve(static_cast<std::size_t>(count));
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyObject* item = PyTuple_GetItem(files.ptr(), i);
+      if (!PyTuple_Check(item) || PyTuple_Size(item) != 3) {
         throw nb::type_error("a part is a tuple of a file, a buffer and an offset");
       }
-      const auto& file = nb::cast<const File&>(nb::handle(PyTuple_GET_ITEM(item, 0)));
-      buffers.emplace_back(PyTuple_GET_ITEM(item, 1), !writing, true);
+      const auto& file = nb::cast<const File&>(nb::handle(PyTuple_GetItem(item, 0)));
+      buffers.emplace_back(PyTuple_GetItem(item, 1), !writing, true);
       parts.push_back(bulk::Part{&*file, buffers.back().data(), buffers.back().bytes(),
-                                 to_offset(PyTuple_GET_ITEM(item, 2))});
+                                 to_offset(PyTuple_GetItem(item, 2))});
     }
   }
   std::vector<bulk::Part> parts;

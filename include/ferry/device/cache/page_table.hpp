@@ -112,7 +112,7 @@ class PageTable {
 
  private:
   FERRY_DEVICE static std::uint64_t entry_at(const Bucket& bucket, std::uint32_t slot) {
-    return DeviceRef<const std::uint64_t>(bucket.entries[slot]).load(acquire);
+    return DeviceRef<std::uint64_t>(const_cast<std::uint64_t&>(bucket.entries[slot])).load(acquire);
   }
   FERRY_DEVICE_CALL static std::uint32_t search(const Bucket& bucket, std::uint64_t tag) {
     FERRY_NO_UNROLL
