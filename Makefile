@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := release
-.PHONY: release debug asan tsan test quick format tidy coverage bench docs install uninstall clean help
+.PHONY: release debug asan tsan test quick format tidy coverage bench docs wheels install uninstall clean help
 
 release:
 	@scripts/build.sh release
@@ -34,6 +34,9 @@ bench:
 docs:
 	@scripts/docs.sh
 
+wheels:
+	@scripts/wheels.sh
+
 install: release
 	@scripts/install.sh build/release '$(PREFIX)'
 
@@ -41,7 +44,7 @@ uninstall:
 	@scripts/uninstall.sh '$(PREFIX)'
 
 clean:
-	rm -rf build
+	rm -rf build dist
 
 help:
 	@printf '%s\n' \
@@ -54,6 +57,7 @@ help:
 	  'make coverage         counts the lines and branches that the C++ tests reach' \
 	  'make bench            runs the benchmarks' \
 	  'make docs             builds the documentation in build/docs' \
+	  'make wheels           builds a wheel of the Python package in dist/' \
 	  'make install PREFIX=  installs into PREFIX (default /usr/local)' \
 	  'make uninstall PREFIX=  removes what make install put there' \
-	  'make clean            removes build/; .ferry/ with the Python environment stays'
+	  'make clean            removes build/ and dist/; .ferry/ with the Python environment stays'

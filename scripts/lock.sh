@@ -20,4 +20,5 @@ lock requirements "$@"
 lock requirements-test -c requirements.txt "$@" # the same versions in both
 lock requirements-coverage -c requirements-test.txt "$@" # one environment for both
 lock requirements-cuda "$@"
+lock requirements-wheels -c requirements.txt "$@"
 lock ../docs/site/requirements -c requirements.txt "$@"

@@ -378,6 +378,9 @@ stage_packages() {
   tests/packages/run
 }
 
+# The wheel of the Python package, in roots of its own.
+stage_wheels() { tests/wheels/run; }
+
 stage_format() {
   local -a files
   mapfile -t files < <(scripts/sources.sh)

@@ -165,7 +165,13 @@ def test_the_laboratorys_has_its_data_and_no_tests(tmp_path: Path) -> None:
 
 
 # The locked requirements match their sources; scripts/lock.sh updates them.
-REQUIREMENTS = ["requirements", "requirements-test", "requirements-coverage", "requirements-cuda"]
+REQUIREMENTS = [
+    "requirements",
+    "requirements-test",
+    "requirements-coverage",
+    "requirements-cuda",
+    "requirements-wheels",
+]
 
 
 def normalized(name: str) -> str:

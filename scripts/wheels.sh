@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Builds dist/ferry_io-*.whl, which serves CPython 3.11 and newer on x86_64 with glibc 2.28 or newer.
+set -euo pipefail
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." >/dev/null && pwd -P)
+
+# shellcheck source=scripts/setup.sh
+source "$root/scripts/setup.sh"
+setup_begin wheels "$root"
+folder=$setup_dir/wheels
+python=$folder/venv/bin/python
+
+make_environment() {
+  local wanted=$root/python/requirements-wheels.txt
+  if cmp -s "$wanted" "$folder/venv/stamp"; then return; fi
+  setup_say "installing the compiler's wheels (450 MB) into $folder"
+  rm -rf "$folder/venv"
+  "$(setup_base_python)" -m venv "$folder/venv"
+  "$python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$wanted" >>"$setup_log" 2>&1 ||
+    setup_die "the wheels of $wanted could not be installed; $setup_log says why"
+  cp "$wanted" "$folder/venv/stamp"
+}
+
+# ARCHITECTURE RELEASE PACKAGES PATH...: copies these paths of the packages to the architecture's folder.
+unpack() {
+  local path unpacked
+  unpacked=$(mktemp -d)
+  mmdebstrap --quiet --variant=extract --architectures="${1/x86_64/amd64}" --include="$3" "$2" "$unpacked"
+  for path in "${@:4}"; do
+    mkdir -p "$folder/$1/$(dirname -- "$path")"
+    cp -rL "$unpacked/$path" "$folder/$1/$path"
+  done
+  rm -rf "$unpacked"
+}
+
+# ARCHITECTURE: the headers of both Pythons, and what Ferry is built of besides.
+make_root() {
+  local multiarch=$1-linux-gnu
+  local libraries=usr/lib/$multiarch
+  if [[ ! -e $folder/$1/complete ]]; then
+    rm -rf "${folder:?}/$1"
+    unpack "$1" trixie libpython3.13-dev usr/include/python3.13 "usr/include/$multiarch/python3.13"
+    unpack "$1" bookworm \
+      libgcc-s1,libpython3.11-dev,liburing-dev,nlohmann-json3-dev,libtomlplusplus-dev,libxxhash-dev \
+      usr/include/{python3.11,liburing,liburing.h,nlohmann,toml++,xxhash.h} "usr/include/$multiarch/python3.11" \
+      "$libraries/liburing.a" "$libraries/pkgconfig/liburing.pc" usr/share/cmake/nlohmann_json \
+      "lib/$multiarch/libgcc_s.so.1"
+    : >"$folder/$1/complete"
+  fi
+  cat >"$folder/$1/c++" <<END
+#!/bin/bash
+# Instead of that option, which zig does not know, cmake/wheel.symbols hides names. Without -O2 zig adds
+# a sanitizer.
+for word; do
+  shift
+  [[ \$word == -Wl,--exclude-libs,ALL ]] || set -- "\$@" "\$word"
+done
+export ZIG_GLOBAL_CACHE_DIR=$folder/cache ZIG_LOCAL_CACHE_DIR=$folder/cache
+exec $python -m ziglang c++ -target $1-linux-gnu.2.28 -O2 "\$@"
+END
+  chmod +x "$folder/$1/c++"
+}
+
+# ARCHITECTURE
+build() {
+  local made
+  made=$(mktemp -d)
+  rm -f "$root/dist"/ferry_io-*_"$1".whl
+  SKBUILD_BUILD_DIR=$root/build/wheel-$1 CMAKE_GENERATOR=Ninja \
+    CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/wheel.cmake -DFERRY_WHEEL_ROOT=$folder/$1" \
+    "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w "$made" "$root" \
+    >>"$setup_log" 2>&1 || setup_die "the wheel for $1 could not be built; $setup_log says why"
+  # It holds a module for 3.11 and one for the stable ABI of all newer ones.
+  "$python" -m wheel tags --remove --python-tag cp311 --abi-tag abi3 --platform-tag "manylinux_2_28_$1" \
+    "$made"/*.whl >>"$setup_log"
+  mkdir -p "$root/dist"
+  mv "$made"/*.whl "$root/dist"
+  rmdir "$made"
+}
+
+setup_packages wheels ||
+  setup_die "the packages of scripts/packages-wheels.txt are missing; install them"
+setup_lock wheels
+mkdir -p "$folder"
+make_environment
+make_root x86_64
+build x86_64
