@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import tempfile
@@ -52,10 +53,15 @@ _HINTS = {
 _NO_PATTERN = " does not hold the pattern that ferry bench writes"
 _NO_PATTERN_HINT = "make one with ferry bench -w -k, or read this one without -R"
 
+# The C library says EAGAIN also where the limit of memory leaves no room for a thread's stack.
+_REFUSED_THREAD_HINT = "raise the limit of processes (ulimit -u)"
+if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+    _REFUSED_THREAD_HINT = "raise the limit of memory (ulimit -v) or of processes (ulimit -u)"
+
 _SETUP_HINTS = {
     errno.EINVAL: "ferry info shows what is in force without such settings",
     errno.ENOMEM: "choose a smaller -t, --queue-depth, --threads or --cache-size",
-    errno.EAGAIN: "choose fewer threads, or raise the limit of processes (ulimit -u)",
+    errno.EAGAIN: f"choose fewer threads, or {_REFUSED_THREAD_HINT}",
     errno.EMFILE: _HINTS[errno.EMFILE],
     errno.ENODEV: "--device cpu needs none",
     errno.EIO: "free some space, then see the kernel's log (dmesg)",
@@ -64,7 +70,7 @@ _SETUP_HINTS = {
 
 _COPY_HINTS = {
     errno.EACCES: "ask for permission or name another path",
-    errno.EAGAIN: "raise the limit of processes (ulimit -u)",
+    errno.EAGAIN: _REFUSED_THREAD_HINT,
     errno.EBADMSG: "the destination is as it was; check the storage, then copy again",
     errno.EEXIST: "--overwrite replaces it",
     errno.EISDIR: "ferry cp copies single files; name a file in it",
