@@ -64,6 +64,7 @@ endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ferry)
 install(EXPORT ferry-targets NAMESPACE ferry:: DESTINATION ${package_dir})
+export(EXPORT ferry-targets NAMESPACE ferry::)  # for projects that use the build folder
 # Separate, so that users without MPI do not need it: find_package(ferry COMPONENTS mpi).
 if(TARGET ferry_mpi)
   ferry_install_library(ferry_mpi ferry-mpi-targets mpi mpi_development)
@@ -74,6 +75,7 @@ if(TARGET ferry_mpi)
     install(FILES include/ferry_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT mpi_development)
   endif()
   install(EXPORT ferry-mpi-targets NAMESPACE ferry:: DESTINATION ${package_dir} COMPONENT mpi_development)
+  export(EXPORT ferry-mpi-targets NAMESPACE ferry::)
 endif()
 configure_package_config_file(cmake/ferry-config.cmake.in ferry-config.cmake
                               INSTALL_DESTINATION ${package_dir})
