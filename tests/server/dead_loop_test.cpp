@@ -295,9 +295,12 @@ TEST_F(DeadLoopOnFakeStorage, RefusesACloseThatWaits) {
   Injection injection;
   make(small_geometry(2, 4), injected(injection));
   auto reader = rig->calls(1);
-  Pending pending = held_reads(reader, 1)[0];
+  const int file = reader.open("any", O_RDWR);
+  ASSERT_GT(file, 0);
+  storage->hold();
+  Pending pending = reader.pread_async(file, rig->heap(), 64, 0);
   ASSERT_TRUE(holds(1));
-  const int file = 1;
+  ASSERT_EQ(reader.fsync(file), 0);
   auto closer = rig->calls(0);
   std::int64_t closed = 77;
   std::thread closing([&] { closed = closer.close(file); });
