@@ -364,6 +364,22 @@ def test_every_public_header_is_on_the_site() -> None:
     assert headers - collections == named - {"file_calls.hpp"}
 
 
+def test_every_page_is_on_the_site() -> None:
+    """Sphinx warns otherwise, and `make docs` fails."""
+    entries = re.findall(r"^   /(\S+)$", (SITE / "index.rst").read_text(), re.MULTILINE)
+    named = {path for entry in entries for path in ROOT.glob(f"{entry}.md")}
+    assert set((ROOT / "docs").glob("**/*.md")) <= named
+
+
+def test_the_parts_of_a_class_that_the_site_shows() -> None:
+    """Breathe knows no patterns: it shows no members by one, and says nothing."""
+    for page in ("cpp.rst", "c.rst"):
+        shown = re.findall(r":sections: (.*)", (SITE / page).read_text())
+        for kinds in shown:
+            assert {"public-type", "public-func", "public-attrib", "public-static-func"} <= set(kinds.split())
+        assert shown
+
+
 def test_the_header_of_c_is_on_the_site() -> None:
     assert "doxygenfile:: ferry.h\n" in (SITE / "c.rst").read_text()
 

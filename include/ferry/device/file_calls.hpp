@@ -156,7 +156,7 @@ class FileCalls {
                                        std::int64_t offset) {
     std::int64_t result = 0;
     std::uint64_t left = caller_.group.ballot(true);  // lanes that still have nothing
-    // Not ::pread(), which the bare name would mean with <unistd.h>.
+    // The bare name would mean POSIX's with <unistd.h>.
     const auto plain = [&](const LaneRead& one) {
       return this->pread(file, one.to, one.bytes, one.offset);
     };
