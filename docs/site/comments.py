@@ -37,8 +37,7 @@ def marked(comment: list[str]) -> Iterator[str]:
     for line in comment:
         indented = line.startswith("  ")
         if indented and not inside:
-            code = any(mark in line for mark in ";(#")
-            yield "\\code{.cpp}" if code else "\\code{.unparsed}"
+            yield "\\code{.unparsed}"  # of parsed code Breathe loses the indentation before a keyword
         elif inside and not indented:
             yield "\\endcode"
         inside = indented

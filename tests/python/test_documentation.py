@@ -346,7 +346,7 @@ def test_a_comment_behind_a_member_is_about_that(tmp_path: Path) -> None:
 def test_what_is_indented_is_code(tmp_path: Path) -> None:
     found = documented(tmp_path, "#pragma once", "// So:", "//   f(1);", "// Done.", "//   -EIO  why")
     assert found[1:] == [
-        *("/// So:", "/// \\code{.cpp}", "///   f(1);", "/// \\endcode", "/// Done."),
+        *("/// So:", "/// \\code{.unparsed}", "///   f(1);", "/// \\endcode", "/// Done."),
         *("/// \\code{.unparsed}", "///   -EIO  why", "/// \\endcode"),
     ]
 
