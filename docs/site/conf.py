@@ -74,13 +74,15 @@ def write_commands() -> None:
     folder = MADE / "commands"
     folder.mkdir(parents=True, exist_ok=True)
     for name, command_ in COMMANDS.items():
-        title = name.replace(" ", "-")
-        text = f"{title}\n{'=' * len(title)}\n\n.. click:: {reference(name)}\n   :prog: {name}\n"
+        for option in command_.params:
+            if isinstance(option, click.Option) and isinstance(option.to_info_dict()["default"], bool | None):
+                option.show_default = False  # sphinx_click would show click's mark for none
+        text = f".. click:: {reference(name)}\n   :prog: {name}\n"
         if isinstance(command_, click.Group):
             below = [other for other in COMMANDS if other.startswith(f"{name} ")]
             pages = (f":manpage:`{other.replace(' ', '-')}(1)`" for other in below)
             text += "\nSee also " + ", ".join(pages)
-        (folder / f"{title}.rst").write_text(text + "\n")
+        (folder / f"{name.replace(' ', '-')}.rst").write_text(text + "\n")
 
 
 class _Commands:
