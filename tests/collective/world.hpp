@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -45,9 +46,10 @@ inline void barrier() {
 // A directory that all ranks use; rank 0 makes and removes it.
 class SharedDirectory {
  public:
-  SharedDirectory() {
+  SharedDirectory() : SharedDirectory(std::filesystem::temp_directory_path().string()) {}
+  explicit SharedDirectory(const std::string& parent) {
     char path[256] = {};
-    if (rank() == 0) own_ = std::make_unique<ScratchDirectory>();
+    if (rank() == 0) own_ = std::make_unique<ScratchDirectory>(parent);
     if (rank() == 0) own_->path().copy(path, sizeof path - 1);
     world().broadcast(path, sizeof path);
     path_ = path;
