@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the tree: which room may use which, the size of tracked files, that no two types share a name,
-and that the architecture page names every room.
+that the architecture page names every room, and that the slow tests that are left out exist.
 
 The tables below define the rooms and their arrows. An include or import against them fails, and so
 does an unused exception.
@@ -98,6 +98,9 @@ EXCEPTIONS = {
 
 # Types that may share a name: users always write the namespace or module in front of it.
 SHARED_NAMES = {"File"}
+
+SLOW_TESTS = "tests/slow.txt"
+MPI_TEST = re.compile(r"collective\.mpi\.")  # CMake gives these their names
 
 # A type of a header, outside of other types: the formatter begins its line in the first column.
 HEADER_TYPE = re.compile(
@@ -300,6 +303,29 @@ def sizes(tree: Tree) -> Iterator[str]:
             )
 
 
+def slow_tests(tree: Tree) -> Iterator[str]:
+    """Checks that each test of the list of slow ones is there, so that a new name does not leave the list unseen."""
+    if SLOW_TESTS not in tree.files:
+        return
+    sources = "\n".join(
+        (tree.root / name).read_text()
+        for name in sorted(tree.files)
+        if name.startswith("tests/") and SOURCE.search(name)
+    )
+    for line in (tree.root / SLOW_TESTS).read_text().splitlines():
+        if line.startswith("#") or MPI_TEST.match(line):
+            continue
+        if "::" in line:
+            name, _, test = line.partition("::")
+            there = name in tree.files and f"def {test.partition('[')[0]}(" in (tree.root / name).read_text()
+        else:
+            suite, _, test = line.partition(".")[2].partition(".")
+            words = rf"\({re.escape(suite.rpartition('/')[2])}, {re.escape(test.partition('/')[0])}\)"
+            there = re.search(words, sources) is not None
+        if not there:
+            yield f"{SLOW_TESTS}: there is no test {line}"
+
+
 def main() -> int:
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1])
     try:
@@ -307,7 +333,7 @@ def main() -> int:
     except (OSError, subprocess.CalledProcessError):
         print(f"absent: git's list of files in {root}, so the shape of the tree is not checked")
         return 0
-    wrong = [*sizes(tree), *rooms(tree), *arrows(tree, EXCEPTIONS), *names(tree), *page(tree)]
+    wrong = [*sizes(tree), *rooms(tree), *arrows(tree, EXCEPTIONS), *names(tree), *page(tree), *slow_tests(tree)]
     for line in wrong:
         print(line)
     if not wrong:

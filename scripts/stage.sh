@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # NAME: runs one stage of ./test, in its own shell so that the first failing command ends it.
-# FERRY_TEST_DEPTH is quick, default or deep.
+# FERRY_TEST_DEPTH is quick, default or deep. FERRY_TEST_SLOW=no leaves out tests/slow.txt.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." >/dev/null && pwd -P)
@@ -45,9 +45,20 @@ only_news() {
     -e '/^ *[0-9]+\/[0-9]+ Test .*( Passed|\*\*\*Skipped) +[0-9.]+ sec *$/d'
 }
 
+# The slow tests of ctest or pytest, or none if they are to be run.
+slow_tests() {
+  [[ ${FERRY_TEST_SLOW:-yes} == no ]] || return 0
+  case $1 in
+    ctest) grep -Ev '^#|::' tests/slow.txt ;;
+    pytest) grep :: tests/slow.txt ;;
+  esac
+}
+
 stage_unit() {
   local -a options=()
-  if [[ $depth == quick ]]; then options=(-LE slow); fi
+  local left_out
+  left_out=$(slow_tests ctest | sed 's/[.]/[.]/g' | paste -sd'|')
+  if [[ -n $left_out ]]; then options=(-E "^($left_out)([/ ]|\$)"); fi
   build_and_test release-tests release "${options[@]}"
 }
 
@@ -58,8 +69,10 @@ stage_python() {
   cmake --build build/release --target mocks >>"$setup_log" 2>&1 ||
     setup_die "the mocks could not be built; $setup_log says why"
   unset PYTHONHOME
+  local -a left_out
+  mapfile -t left_out < <(slow_tests pytest | sed 's/^/--deselect=/')
   PYTHONPATH=$root/python:$root/lab FERRY_BUILD_DIR=$root/build/release \
-    "$setup_python" -m pytest tests/python lab/tests -q --durations=10 -n "$(nproc)" --dist loadfile
+    "$setup_python" -m pytest tests/python lab/tests -q --durations=10 -n "$(nproc)" --dist loadfile "${left_out[@]}"
 }
 
 # The parts of these stages that ./test runs ahead of them.
@@ -380,6 +393,8 @@ stage_packages() {
 
 # The wheel of the Python package, in roots of its own.
 stage_wheels() { tests/wheels/run; }
+
+stage_docs() { scripts/docs.sh; }
 
 stage_format() {
   local -a files

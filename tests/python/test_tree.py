@@ -171,3 +171,21 @@ def test_the_list_is_that_of_git(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("files", "wrong"), SHARED)
 def test_types_that_share_a_name(tmp_path: Path, files: dict[str, str], wrong: list[str]) -> None:
     assert list(check.names(make_tree(tmp_path, **files))) == wrong
+
+
+def test_a_slow_test_that_is_not_there(tmp_path: Path) -> None:
+    tree = make_tree(
+        tmp_path,
+        **{
+            "tests/slow.txt": (
+                "# Some.\ncollective.mpi.5\nruntime.OnDisk/Handles.See\nruntime.Handles.Hear\n"
+                "tests/python/test_a.py::test_b[x]\ntests/python/test_a.py::test_c\n"
+            ),
+            "tests/runtime/handles_test.cpp": "TEST_P(Handles, See) {\n}\n",
+            "tests/python/test_a.py": "def test_b(x: int) -> None:\n    pass\n",
+        },
+    )
+    assert list(check.slow_tests(tree)) == [
+        "tests/slow.txt: there is no test runtime.Handles.Hear",
+        "tests/slow.txt: there is no test tests/python/test_a.py::test_c",
+    ]
