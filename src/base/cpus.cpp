@@ -11,6 +11,8 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace ferry {
 namespace {
@@ -142,6 +144,10 @@ bool run_this_thread_on_cpu(int cpu) {
 
 void name_this_thread(const char* name) {
   pthread_setname_np(pthread_self(), name);
+}
+
+pid_t number_of_this_thread() {
+  return static_cast<pid_t>(syscall(SYS_gettid));
 }
 
 }  // namespace ferry

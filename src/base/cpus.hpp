@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include <sys/types.h>
+
 namespace ferry {
 
 // CPU numbers as the kernel counts them, in ascending order.
@@ -28,5 +30,7 @@ std::string to_string(const CpuSet& cpus);
 bool run_this_thread_on(const CpuSet& cpus);
 bool run_this_thread_on_cpu(int cpu);
 void name_this_thread(const char* name);
+// The kernel's number of the calling thread. For wheels: glibc 2.28 has no gettid().
+pid_t number_of_this_thread();
 
 }  // namespace ferry

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cpus.hpp"
 #include "base/futex.hpp"
 
 namespace ferry::daemon {
@@ -39,7 +40,7 @@ AliveWord::AliveWord(std::atomic<std::uint32_t>& word) : word_(word) {
         reinterpret_cast<std::intptr_t>(&word_) - reinterpret_cast<std::intptr_t>(&list.entry);
     const long failed = syscall(SYS_set_robust_list, &list.head, sizeof list.head);
     const int error = errno;
-    word_.store(static_cast<std::uint32_t>(syscall(SYS_gettid)));
+    word_.store(static_cast<std::uint32_t>(number_of_this_thread()));
     started.set_value(failed == 0 ? 0 : error);
     while (stopping_.load() == 0)
       futex_wait(reinterpret_cast<std::uint32_t*>(&stopping_), 0, nap_ns);

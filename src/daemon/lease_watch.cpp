@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cpus.hpp"
 #include "daemon/descriptor_path.hpp"
 
 namespace ferry::daemon {
@@ -45,7 +46,7 @@ LeaseWatch::LeaseWatch(std::function<void(int)> on_break)
   thread_ = std::thread([this, started = std::move(started)]() mutable {
     const sigset_t set = waited_for();
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    thread_number_.store(static_cast<pid_t>(syscall(SYS_gettid)));
+    thread_number_.store(number_of_this_thread());
     started.set_value();
     watch();
   });

@@ -11,7 +11,6 @@
 #include <system_error>
 
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,7 +92,7 @@ void Server::start_threads() try {
       } else {
         run_this_thread_on(options_.cpus);
       }
-      thread_ids_[index].store(static_cast<pid_t>(syscall(SYS_gettid)), std::memory_order_release);
+      thread_ids_[index].store(number_of_this_thread(), std::memory_order_release);
       loops_[index]->run();
       ThreadUsage last;
       try {

@@ -47,6 +47,13 @@ TEST(Simulator, FindsAMissingBarrier) {
   expect_only_wrong_ones_to_fail(claim_a_place, "a place has two owners");
 }
 
+TEST(Simulator, SaysWhetherAThreadThatStandsStillWaitsForACpu) {
+  for (const bool starves : {false, true}) {
+    const SimulatedRun run = simulate(1, [&] { watch_a_thread(starves); });
+    EXPECT_FALSE(run.failed) << run.report;
+  }
+}
+
 TEST(Simulator, RepeatsARunExactly) {
   std::uint64_t different = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {

@@ -177,11 +177,6 @@ void* mmap(void* wanted, std::size_t bytes, int access, int flags, int file,
   return real(mmap)(wanted, bytes, access, flags, file, offset);
 }
 
-pid_t gettid() noexcept {
-  if (self == nullptr) return real(gettid)();
-  return first_thread_id + static_cast<int>(self->index);
-}
-
 int open(const char* path, int flags, ...) {
   if (self != nullptr) {
     if (const Thread* thread = thread_of_state(path); thread != nullptr)
@@ -318,6 +313,8 @@ long syscall(long number, ...) noexcept {
                  static_cast<std::uint32_t>(arguments[2]),
                  reinterpret_cast<const timespec*>(arguments[3]));
   }
+  if (self != nullptr && number == SYS_gettid)
+    return first_thread_id + static_cast<int>(self->index);
   if (self != nullptr && number == SYS_membarrier) {
     if (arguments[0] == MEMBARRIER_CMD_PRIVATE_EXPEDITED) scheduler->flush_all_stores();
     scheduler->step(call_weight);

@@ -3,8 +3,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <string>
 #include <thread>
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/cpus.hpp"
 #include "simulator/simulator.hpp"
 
 namespace ferry::simulator {
@@ -66,6 +71,29 @@ void claim_a_place(bool with_barrier) {
   other.join();
   for (const std::atomic<int>& owner : owners)
     if (owner > 1) fail("a place has two owners");
+}
+
+void watch_a_thread(bool starves) {
+  std::atomic<pid_t> number{0};
+  std::atomic<bool> over{false};
+  std::thread watched([&] {
+    name_this_thread("watched");
+    number.store(number_of_this_thread());
+    while (!over.load())
+      point();
+  });
+  while (number.load() == 0)
+    sleep_for(1000);
+  hold_up("watched", 1'000'000'000, starves);
+  const std::string path = "/proc/self/task/" + std::to_string(number.load()) + "/stat";
+  char text[128] = "";
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool is_read = file >= 0 && read(file, text, sizeof text - 1) > 0;
+  close(file);
+  const bool runs = std::string(text).find(") R ") != std::string::npos;
+  if (!is_read || runs != starves) fail("the thread is said to be " + std::string(text));
+  over.store(true);
+  watched.join();
 }
 
 }  // namespace ferry::simulator
