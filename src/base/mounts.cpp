@@ -152,7 +152,6 @@ std::vector<Mount> read_mounts() {
   return with_root(std::move(mounts));
 }
 
-// The last of the longest mount points above the path: later mounts hide earlier ones.
 void keep_mounts_inside() {
   const auto is_done = [](bool made) {
     if (!made) throw std::system_error(errno, std::system_category(), "the namespace's mounts");
@@ -170,6 +169,7 @@ void keep_mounts_inside() {
   is_done(::chroot("/proc") == 0 && ::chdir(folder.c_str()) == 0);
 }
 
+// The last of the longest mount points above the path: later mounts hide earlier ones.
 Mount mount_of(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
                                                          &std::free);
