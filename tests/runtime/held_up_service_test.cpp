@@ -1,6 +1,7 @@
 // Placement `service` while its executor waits for a storage that hangs: calls that it has not
 // begun are executed on their callers' cores (R9).
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -225,6 +226,36 @@ TEST_P(HeldUpService, IsUsedAgainAfterwards) {
   }));
 }
 
+// Those that were taken back keep their slots of the ring until the executor finds them.
+TEST_P(HeldUpService, AFullRingDoesNotHoldUpOtherFiles) {
+  auto files = rig->calls(1);
+  const int healthy = files.open(healthy_path.c_str(), O_RDWR);
+  std::thread first = hold_it_up();
+  const device::Geometry& geometry = rig->arena.view().layout.geometry;
+  const auto forget = [&] {  // as time does
+    device::DeviceRef<std::uint64_t>(rig->arena.view()
+                                         .ring(geometry.services > 0 ? geometry.rings : 0)
+                                         .tickets->held_up_until_ns)
+        .store(0, device::relaxed);
+  };
+  std::vector<Pending> reads(geometry.cells_per_group - 1);
+  within_patience("calls on a file that does not hang", [&] {
+    for (std::size_t lent = 0; lent <= geometry.slots_per_ring; lent += reads.size()) {
+      forget();
+      for (Pending& read : reads)
+        read = files.pread_async(healthy, arena(), page, page);
+      for (Pending& read : reads)
+        EXPECT_EQ(files.wait(read), page);
+      EXPECT_TRUE(same_bytes({arena(), page}, data.substr(page, page)));
+    }
+    forget();
+    EXPECT_EQ(files.pread(healthy, arena(), data.size(), 0), 4 * page);
+    EXPECT_TRUE(same_bytes({arena(), data.size()}, data));
+  });
+  storage->all_hang = false;
+  within_patience("the file that hung", [&] { first.join(); });
+}
+
 INSTANTIATE_TEST_SUITE_P(Cores, HeldUpService, testing::Values(0U, 1U));
 
 // ---- the protocol, without an executor
@@ -263,6 +294,20 @@ TEST_F(UnbegunCall, IsItsCallersAgain) {
     device::ServiceLoop(arena->context(), device::ThreadGroup{}, 0, 1).run();
     EXPECT_EQ(requester.wait(second).result, -ESHUTDOWN);
   });
+}
+
+TEST_F(UnbegunCall, IsItsCallersWhereTheRingHasNoSlot) {
+  device::Requester requester(arena->context(), 0);
+  for (std::uint32_t i = 0; i < geometry.slots_per_ring; ++i) {
+    const device::Ticket ticket = submit(requester, 1);
+    ASSERT_EQ(requester.wait_or_take_back(ticket).result, device::taken_back);
+  }
+  within_patience("a call without a slot", [&] {
+    device::Request request = test::request_of(device::Opcode::cached_read, 0, 0, 1);
+    EXPECT_EQ(requester.call(request, device::Target::service).result, device::taken_back);
+  });
+  EXPECT_EQ(device::read_counter(view().counters(0).taken_back), geometry.slots_per_ring + 1);
+  EXPECT_FALSE(requester.is_served());
 }
 
 TEST_F(UnbegunCall, IsBegunOrTakenBack) {

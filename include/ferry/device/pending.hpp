@@ -34,7 +34,7 @@ FERRY_DEVICE inline void submit_in_arena(Requester& requester, Opcode opcode,
   const auto is_due = [&](std::uint32_t i) {
     return !pending[i].finished && (chosen & (1U << i)) != 0;
   };
-  const auto fail = [&](std::uint32_t i, int error) {
+  const auto fail = [&](std::uint32_t i, std::int64_t error) {
     pending[i].result = error;
     pending[i].finished = true;
   };
@@ -53,7 +53,15 @@ FERRY_DEVICE inline void submit_in_arena(Requester& requester, Opcode opcode,
   if (ready == 0) return;
   const int error = requester.submit(requests, ready);
   for (std::uint32_t i = 0; error != 0 && i < count; ++i)
-    if (is_due(i)) fail(i, error);
+    if (is_due(i)) fail(i, error == -ETIMEDOUT ? taken_back : error);
+}
+
+// Executes a transfer here that was lent to a service and taken back.
+template <class Group>
+FERRY_DEVICE std::int64_t serve_pending(Caller<Group>& caller, const Pending& pending) {
+  const BatchTransfer& one = pending.transfer;
+  const IoVector piece{one.buffer, clamp_transfer(one.bytes)};
+  return serve_here(caller, TransferCall{pending.opcode, one.file, &piece, 1, one.offset}).result;
 }
 
 // One doorbell (and one more for a service) for at most batch_requests_max transfers.
@@ -91,8 +99,10 @@ FERRY_DEVICE void start_batch(Caller<Group>& caller, Opcode opcode, const BatchT
       submit_in_arena(requester, opcode, transfers, count, pending, served, Target::service);
   }
   FERRY_NO_UNROLL
-  for (std::uint32_t i = 0; i < count; ++i)
+  for (std::uint32_t i = 0; i < count; ++i) {
     pending[i] = caller.group.broadcast(pending[i]);
+    if (pending[i].result == taken_back) pending[i].result = serve_pending(caller, pending[i]);
+  }
 }
 
 // As few doorbells as possible.
@@ -111,10 +121,7 @@ template <class Group>
 FERRY_DEVICE_CALL std::int64_t wait_for(Caller<Group>& caller, const Pending& pending) {
   const Answer answer =
       caller.leads([&] { return caller.requester.wait_or_take_back(pending.ticket); });
-  if (answer.result != taken_back) return answer.result;
-  const BatchTransfer& one = pending.transfer;
-  const IoVector piece{one.buffer, clamp_transfer(one.bytes)};
-  return serve_here(caller, TransferCall{pending.opcode, one.file, &piece, 1, one.offset}).result;
+  return answer.result == taken_back ? serve_pending(caller, pending) : answer.result;
 }
 
 // The first ready transfer, from `first` on and around, or one that a service does not begin in

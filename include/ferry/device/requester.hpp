@@ -126,18 +126,23 @@ class Requester {
   }
 
   // Publishes requests prepared for the same target, as one batch with one look at the doorbell. On
-  // an error (-ESHUTDOWN, -EIO; -EINVAL for more requests than the ring has slots) nothing was
-  // submitted and the cells are free.
+  // an error (-ESHUTDOWN, -EIO; -EINVAL for more requests than the ring has slots; -ETIMEDOUT if a
+  // service's ring stays full: the calls are the caller's again) nothing was submitted and the
+  // cells are free.
   FERRY_DEVICE_CALL int submit(const Request* requests, std::uint32_t count) {
     if (count == 0) return 0;
     const bool service = (at_service_ & bit_of(requests[0].cell)) != 0;
-    const int error = publish(requests, count, service ? service_ : server_);
+    // The server takes its requests also while it executes a call.
+    const bool may_stay_full = service && context_.arena.layout.geometry.services > 0;
+    const int error = publish(requests, count, service ? service_ : server_,
+                              may_stay_full ? patience_ns() : no_limit);
     if (error != 0) give_back(requests, count);
+    if (error == -ETIMEDOUT) note_taken_back(count);
     return error;
   }
   // One request to the server, answered in another owner's cell.
   FERRY_DEVICE_CALL int submit_shared(const Request& request) {
-    return publish(&request, 1, server_);
+    return publish(&request, 1, server_, no_limit);
   }
 
   // Whether calls of Target::service have an executor that does not keep them waiting.
@@ -214,7 +219,8 @@ class Requester {
   FERRY_DEVICE_CALL Answer call(Request& request, Target target = Target::server) {
     Ticket ticket;
     if (const int error = prepare(request, ticket, 0, target); error != 0) return Answer{error, 0};
-    if (const int error = submit(&request, 1); error != 0) return Answer{error, 0};
+    const int error = submit(&request, 1);
+    if (error != 0) return Answer{error == -ETIMEDOUT ? taken_back : error, 0};
     return wait_or_take_back(ticket);
   }
 
@@ -241,8 +247,7 @@ class Requester {
     if (takes_back) {
       give_back(bit_of(ticket.cell));
       if (error != -ETIMEDOUT) return Answer{error, 0};  // and has no effect any more
-      hold_up();
-      add_to(counters().taken_back, 1);
+      note_taken_back(1);
       return Answer{taken_back, 0};
     }
     if (error != 0) {
@@ -267,6 +272,10 @@ class Requester {
   FERRY_DEVICE void hold_up() {
     DeviceRef<std::uint64_t>(service_.ring.tickets->held_up_until_ns)
         .store(clock_ns(context_.hooks) + held_up_ns, relaxed);
+  }
+  FERRY_DEVICE void note_taken_back(std::uint32_t count) {
+    hold_up();
+    add_to(counters().taken_back, count);
   }
   FERRY_DEVICE std::uint64_t patience_ns() const { return is_held_up() ? 0 : unbegun_ns_max; }
 
@@ -321,10 +330,11 @@ class Requester {
     return SystemRef<LoopPhase>(context_.arena.loop_state(way.loop).phase).load(seq_cst);
   }
 
-  FERRY_DEVICE_CALL int publish(const Request* requests, std::uint32_t count, const Way& way) {
+  FERRY_DEVICE_CALL int publish(const Request* requests, std::uint32_t count, const Way& way,
+                                std::uint64_t limit_ns) {
     if (count > way.ring.slot_count) return -EINVAL;
     std::uint64_t ticket = 0;
-    if (const int error = claim(way, count, ticket); error != 0) return error;
+    if (const int error = claim(way, count, limit_ns, ticket); error != 0) return error;
     // R5: this look comes after the claim in the single order of seq_cst accesses.
     const LoopPhase now = phase(way);
     if (now != LoopPhase::running) {
@@ -339,10 +349,12 @@ class Requester {
     return 0;
   }
 
-  FERRY_DEVICE_CALL int claim(const Way& way, std::uint32_t count, std::uint64_t& ticket) {
+  // -ETIMEDOUT: the ring is full for longer than that.
+  FERRY_DEVICE_CALL int claim(const Way& way, std::uint32_t count, std::uint64_t limit_ns,
+                              std::uint64_t& ticket) {
     if (way.ring.try_claim(count, ticket)) return 0;
     Waiter waiter(context_.wait, context_.hooks, context_.arena.loop_state(way.loop));
-    return waiter.until([&] { return way.ring.try_claim(count, ticket); });
+    return waiter.until([&] { return way.ring.try_claim(count, ticket); }, limit_ns);
   }
 
   // R1: a claimed ticket is always published.

@@ -92,8 +92,8 @@ class Waiter {
   // that is likely to change then, naps end at its change, and after nap_ns in any case;
   // -ETIMEDOUT as above.
   template <class Condition>
-  FERRY_DEVICE int until(Condition condition) {
-    return until_true(condition, no_limit, [&] { nap(); });
+  FERRY_DEVICE int until(Condition condition, std::uint64_t limit_ns = no_limit) {
+    return until_true(condition, limit_ns, [&] { nap(); });
   }
   template <class Condition>
   FERRY_DEVICE int until(Condition condition, std::uint32_t& word,
