@@ -4,12 +4,14 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sched.h>
@@ -57,6 +59,22 @@ std::uint32_t check_target(storage::Storage& storage, const std::string& target)
   return operation.status.mode;
 }
 
+// Closes every descriptor but this one and the standard ones.
+void close_all_but(int kept) {
+  // A system call, as glibc 2.28 has no such function.
+  const bool below = kept == 3 || syscall(SYS_close_range, 3U, kept - 1, 0U) == 0;
+  if (below && syscall(SYS_close_range, kept + 1, ~0U, 0U) == 0) return;
+  // Kernels before 5.9 do not know it, and filters of containers may refuse it.
+  std::vector<int> others;
+  std::error_code ignored;
+  for (const auto& one : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const int number = std::atoi(one.path().filename().c_str());
+    if (number > 2 && number != kept) others.push_back(number);
+  }
+  for (const int number : others)
+    close(number);
+}
+
 // The server. Never returns.
 [[noreturn]] void be_server(int socket, const std::string& target) {
   setsid();
@@ -69,9 +87,7 @@ std::uint32_t check_target(storage::Storage& storage, const std::string& target)
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int standard = 0; standard <= 2; ++standard)
     dup2(nothing, standard);
-  // Nothing of the program's stays open here.
-  syscall(SYS_close_range, 3, socket - 1, 0);
-  syscall(SYS_close_range, socket + 1, ~0U, 0);
+  close_all_but(socket);  // nothing of the program's stays open here
   Hello hello;
   std::unique_ptr<storage::Storage> storage;
   try {

@@ -1,15 +1,23 @@
 // ferry-mount: programs in a namespace with maps, as a user without and with the right to mount.
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "support/files.hpp"
+#include "support/in_a_child.hpp"
 #include "support/within.hpp"
 
 namespace {
@@ -98,6 +106,35 @@ TEST_F(FuseNamespaces, TheServerStaysAsLongAsAProcessThere) {
   EXPECT_TRUE(eventually([&] { return servers() == 0; }));
   EXPECT_EQ(ferry::test::read_file(at("late")), "contents\n");
   EXPECT_EQ(ferry::test::read_file(at("source/file")), "contents\ndone\n");
+}
+
+// As kernels before 5.9 do, and filters of containers.
+bool refuse_close_range() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{std::size(code), code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(FuseNamespaces, TheServerKeepsNothingOfTheProgramsOpen) {
+  write_file(at("held"), "x");
+  const std::string look = "for p in /proc/[0-9]*; do grep -qs " + folder_.path() +
+                           " $p/cmdline && [ $(cat $p/comm) = ferry-mount ] && ls -l $p/fd; done";
+  const auto is_held = [&](bool is_refused) {
+    if (is_refused && !refuse_close_range()) return 77;
+    const Ended ended = mapped(look, "exec 3<held 4<held 9<held;");
+    if (ended.output.find("/dev/fuse") == std::string::npos) return 2;
+    return ended.output.find("held") == std::string::npos ? 0 : 1;
+  };
+  EXPECT_EQ(is_held(false), 0);
+  const int beside_an_old_kernel = ferry::test::in_a_child([&] { return is_held(true); });
+  if (beside_an_old_kernel == 77) GTEST_SKIP() << "absent: filters of system calls";
+  EXPECT_EQ(beside_an_old_kernel, 0);
 }
 
 TEST_F(FuseNamespaces, AServerThatIsKilledIsAnError) {
