@@ -165,8 +165,9 @@ void keep_mounts_inside() {
   is_done(becomes_slave("/proc"));
   is_done(::mount("/", "/proc", nullptr, MS_BIND | MS_REC, nullptr) == 0);
   is_done(becomes_slave("/proc"));
-  const fs::path folder = fs::current_path();
-  is_done(::chroot("/proc") == 0 && ::chdir(folder.c_str()) == 0);
+  std::error_code removed;  // a working folder that is gone stays what it is
+  const fs::path folder = fs::current_path(removed);
+  is_done(::chroot("/proc") == 0 && (removed || ::chdir(folder.c_str()) == 0));
 }
 
 // The last of the longest mount points above the path: later mounts hide earlier ones.

@@ -111,7 +111,7 @@ TEST(MountOf, KnowsWhereARootDirectoryLiesThatIsNoMountPoint) {
 
 // In another process: makes a directory on a mount that is shared its root, mounts there, and looks
 // from outside. 0 if nothing is to be seen.
-int mount_in_chroot(const std::string& root) {
+int mount_in_chroot(const std::string& root, bool is_folder_removed) {
   if (::unshare(CLONE_NEWNS) != 0) return 77;
   if (::mount("none", root.c_str(), "tmpfs", 0, nullptr) != 0) return 77;
   if (::mount(nullptr, root.c_str(), nullptr, MS_SHARED, nullptr) != 0) return 77;
@@ -123,10 +123,15 @@ int mount_in_chroot(const std::string& root) {
   const int inside = test::in_a_child([&] {
     if (::chroot(top.c_str()) != 0 || ::chdir("/here") != 0 || ::unshare(CLONE_NEWNS) != 0)
       return 2;
+    if (is_folder_removed &&
+        (::mkdir("gone", 0755) != 0 || ::chdir("gone") != 0 || ::rmdir("/here/gone") != 0))
+      return 2;
     keep_mounts_inside();
-    if (test::read_file("file") != "x" || test::read_file("/here/file") != "x") return 3;
+    if (test::read_file("/here/file") != "x") return 3;
+    if (!is_folder_removed && test::read_file("file") != "x") return 3;
+    if (is_folder_removed && ::mkdir("new", 0755) == 0) return 3;
     if (::mount("none", "/here/there", "tmpfs", 0, nullptr) != 0) return 4;
-    test::write_file("there/new", "y");
+    test::write_file("/here/there/new", "y");
     return ::access("/proc/self/mountinfo", R_OK) == 0 ? 0 : 5;
   });
   if (inside != 0) return inside;
@@ -135,10 +140,13 @@ int mount_in_chroot(const std::string& root) {
 }
 
 TEST(KeepMountsInside, WorksWhereTheRootDirectoryIsNoMountPoint) {
-  const test::ScratchDirectory root;
-  const int found = test::in_a_child([&] { return mount_in_chroot(root.path()); });
-  if (found == 77) GTEST_SKIP() << "absent: the right to mount";
-  EXPECT_EQ(found, 0);
+  for (const bool is_folder_removed : {false, true}) {
+    const test::ScratchDirectory root;
+    const int found =
+        test::in_a_child([&] { return mount_in_chroot(root.path(), is_folder_removed); });
+    if (found == 77) GTEST_SKIP() << "absent: the right to mount";
+    EXPECT_EQ(found, 0) << is_folder_removed;
+  }
 }
 
 TEST(MountOf, SaysWhatIsNotThere) {
