@@ -157,7 +157,10 @@ UringQueue::~UringQueue() {
   withdraw_prepared();
   // The kernel must not be left with addresses of operations and buffers.
   while (in_ring_ > 0) {
-    const int error = io_uring_submit_and_wait(&ring_, 1);
+    int error = io_uring_submit_and_wait(&ring_, 1);
+    // It has no memory for more entries. Those that it has end all the same.
+    io_uring_cqe* ended = nullptr;
+    if (error == -EAGAIN || error == -EBUSY) error = io_uring_wait_cqe(&ring_, &ended);
     if (error < 0 && error != -EINTR) break;
     collect();
   }

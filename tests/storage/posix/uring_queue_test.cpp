@@ -2,14 +2,19 @@
 #include "storage/posix/uring_queue.hpp"
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +23,7 @@
 #include "storage/posix/posix.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
+#include "support/in_a_child.hpp"
 #include "support/storage_driver.hpp"
 
 namespace ferry::storage {
@@ -129,6 +135,49 @@ TEST_F(Uring, DirectWritesReachTheirOwnFile) {
         same_bytes(test::read_file(directory / std::to_string(index)), std::string(4096, letter++)))
         << "file " << index;
   }
+}
+
+// From now on the kernel takes no entries, as where it has no memory for them.
+bool refuse_entries() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{std::size(code), code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Else it would write after the owner of the memory has it back, and keep the turn.
+TEST_F(Uring, DestructionAwaitsTheKernelAlsoWhereThatTakesNoEntries) {
+  const int found = test::in_a_child([&] {
+    const auto posix = make_posix(Engine::io_uring);
+    AlignedBytes memory(8192);
+    StorageDriver opener(*posix, memory.span());
+    File* file = nullptr;
+    if (opener.open(directory / "f", O_RDWR | O_CREAT | O_DIRECT, file) != 0) return 77;
+    const auto turns = static_cast<PosixFile*>(file)->turns;
+    auto queue = posix->make_queue({});
+    iovec pages[] = {{memory.data(), 4096}, {memory.data() + 4096, 4096}};
+    Operation begun{.kind = Kind::write, .file = file, .vectors = {&pages[0], 1}};
+    Operation prepared{
+        .kind = Kind::write, .file = file, .offset = 4096, .vectors = {&pages[1], 1}};
+    queue->submit(begun);
+    queue->flush();
+    queue->flush();  // the kernel has it
+    queue->submit(prepared);
+    queue->flush();  // is kept for the next
+    if (turns->try_begin_buffered()) return 2;
+    if (!refuse_entries()) return 77;
+    queue.reset();
+    return turns->try_begin_buffered() ? 0 : 1;
+  });
+  if (found == 77) GTEST_SKIP() << "absent: direct I/O, or filters of system calls";
+  EXPECT_EQ(found, 0);
 }
 
 // More submitted at once than the submission queue has entries.
