@@ -20,6 +20,7 @@ using device::seq_cst;
 using device::SystemRef;
 using storage::Kind;
 
+constexpr unsigned jobs_at_first = 256;
 constexpr unsigned idle_polls_before_pausing = 64;
 constexpr unsigned idle_polls_per_clock_read = 16;
 constexpr std::chrono::nanoseconds storage_spin{5'000};
@@ -42,17 +43,37 @@ Loop::Loop(const device::ArenaView& arena, storage::Storage& storage, FileTable&
       files_(files),
       options_(std::move(options)),
       state_(arena.loop_state(options_.index)),
-      doorbell_(arena.doorbell(options_.index)),
-      jobs_(options_.in_flight_max) {
+      doorbell_(arena.doorbell(options_.index)) {
   const device::Geometry& geometry = arena_.layout.geometry;
   for (std::uint32_t ring = options_.index; ring < geometry.rings; ring += geometry.loops) {
     rings_.emplace_back(arena_.ring(ring));
   }
-  for (Job& job : jobs_) {
+  add_jobs(std::min<std::size_t>(jobs_at_first, jobs_limit()));
+}
+
+std::size_t Loop::jobs_limit() const {
+  if (options_.in_flight_max > 0) return options_.in_flight_max;
+  return std::clamp<std::size_t>(arena_.cell_count(), jobs_at_first, jobs_max);
+}
+
+void Loop::add_jobs(std::size_t more) {
+  deferred_closes_.reserve(jobs_.size() + more);  // a close that has begun needs no memory
+  for (; more > 0; --more) {
+    Job& job = jobs_.emplace_back();
     job.next = free_;
     free_ = &job;
   }
-  deferred_closes_.reserve(jobs_.size());  // a close that has begun needs no memory
+}
+
+// A storage that hangs may keep all jobs: requests for others need more.
+bool Loop::has_free_job() {
+  if (free_ == nullptr && jobs_.size() < jobs_limit()) {
+    try {
+      add_jobs(std::min(jobs_.size(), jobs_limit() - jobs_.size()));
+    } catch (const std::bad_alloc&) {  // those that are there will do
+    }
+  }
+  return free_ != nullptr;
 }
 
 void Loop::run() {
@@ -62,7 +83,7 @@ void Loop::run() {
     const device::Control& layout = arena_.layout;
     options.arena = {reinterpret_cast<std::byte*>(arena_.base),
                      arena_.local == arena_.base ? layout.geometry.arena_bytes : layout.local};
-    options.depth = options_.in_flight_max;
+    options.depth = options_.in_flight_max > 0 ? options_.in_flight_max : jobs_at_first;
     auto queue = storage_.make_queue(options);
     {
       const std::lock_guard lock(queue_mutex_);
@@ -111,7 +132,7 @@ LoopPhase Loop::phase() const {
 bool Loop::take_requests() {
   unsigned taken = 0;
   for (device::RingConsumer& ring : rings_) {
-    for (unsigned i = 0; i < takes_per_round && free_ != nullptr; ++i) {
+    for (unsigned i = 0; i < takes_per_round && has_free_job(); ++i) {
       Job& job = *free_;
       if (!ring.take(job.request)) break;
       ++taken;

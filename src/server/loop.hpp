@@ -53,7 +53,8 @@ using ReadWord = std::function<std::uint64_t(const std::uint64_t*)>;
 struct LoopOptions {
   std::uint32_t index = 0;
   std::chrono::nanoseconds spin{100'000};  // polling without work before the loop parks
-  unsigned in_flight_max = 256;
+  // Requests in the storage at most; 0: as many as callers can have, up to Loop::jobs_max.
+  unsigned in_flight_max = 0;
   ExecuteCall execute;                    // empty: cached calls are refused
   ReadWord read_word;                     // empty: such words can be loaded
   std::function<void(LoopPoint)> inject;  // tests only; may throw LoopStopped, or not return
@@ -72,6 +73,7 @@ struct LoopStatistics {
 class Loop final : private Pump {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t jobs_max = 16'384;
 
   Loop(const device::ArenaView& arena, storage::Storage& storage, FileTable& files,
        LoopOptions options);
@@ -105,6 +107,9 @@ class Loop final : private Pump {
   static constexpr unsigned takes_per_round = 64;
 
   void serve();
+  std::size_t jobs_limit() const;
+  void add_jobs(std::size_t more);
+  bool has_free_job();
   bool take_requests();
   void begin(Job& job);
   void begin_call(const device::Request& request);
@@ -156,7 +161,7 @@ class Loop final : private Pump {
   device::LoopDoorbell& doorbell_;
   std::vector<device::RingConsumer> rings_;
 
-  std::vector<Job> jobs_;  // before the queue, which may still hold some when it is destroyed
+  std::deque<Job> jobs_;  // before the queue, which may still hold some when it is destroyed
   // Made and destroyed by the loop's own thread, under the mutex because of statistics().
   std::unique_ptr<storage::Queue> queue_;
   mutable std::mutex queue_mutex_;

@@ -28,7 +28,7 @@ struct ServerOptions {
   CpuSet cpus;  // loop i runs on the i-th of them, or on all if there are fewer than loops
   std::chrono::nanoseconds spin{100'000};
   std::chrono::nanoseconds liveness_timeout{5'000'000'000};
-  unsigned in_flight_max = 256;
+  unsigned in_flight_max = 0;  // of each loop; see LoopOptions
   // Executes cached calls on the thread of `loop`; empty: they are refused.
   std::function<std::int64_t(std::uint32_t loop, const device::Request&, Pump&)> execute;
   ReadWord read_word;                                         // see LoopOptions

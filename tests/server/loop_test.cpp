@@ -100,6 +100,28 @@ TEST_F(LoopTest, TakesMoreRequestsThanItHasRoomFor) {
   });
 }
 
+// A storage that hangs may hold any number of them: those of others go on.
+TEST_F(LoopTest, HeldRequestsLeaveRoomForOthers) {
+  constexpr std::uint32_t groups = 40;
+  constexpr int reads = 15;  // of each, but for the last
+  make(small_geometry(1, groups));
+  const int file = rig->calls(0).open("any", O_RDWR);
+  storage->hold();
+  std::vector<test::Calls> calls;
+  std::vector<Pending> pending;
+  for (std::uint32_t group = 0; group < groups - 1; ++group) {
+    calls.push_back(rig->calls(group));
+    for (int i = 0; i < reads; ++i)
+      pending.push_back(calls.back().pread_async(file, rig->heap() + pending.size() * 64, 64, 0));
+  }
+  test::within_patience("a request beside those that the storage holds",
+                        [&] { EXPECT_EQ(rig->calls(groups - 1).ping(), 0); });
+  EXPECT_TRUE(holds(reads * (groups - 1)));
+  storage->release();
+  for (std::size_t i = 0; i < pending.size(); ++i)
+    EXPECT_EQ(calls[i / reads].wait(pending[i]), 64);
+}
+
 TEST_F(LoopTest, AnswersInTheOrderOfCompletion) {
   auto calls = rig->calls(0);
   const int file = calls.open("any", O_RDWR);
