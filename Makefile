@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := release
-.PHONY: release debug asan tsan test quick format tidy coverage bench docs wheels install uninstall clean help
+.PHONY: release debug asan tsan test quick format tidy coverage load bench docs wheels install uninstall clean help
 
 release:
 	@scripts/build.sh release
@@ -27,6 +27,9 @@ tidy:
 
 coverage:
 	@./test --stage coverage
+
+load:
+	@tests/load/run
 
 bench:
 	@lab/micro/run
@@ -55,7 +58,8 @@ help:
 	  'make format           lays out the C++ and Python files (clang-format, ruff)' \
 	  'make tidy             runs clang-tidy over src/' \
 	  'make coverage         counts the lines and branches that the C++ tests reach' \
-	  'make bench            runs the benchmarks' \
+	  'make load             runs an hour of mixed calls over all storages, with faults' \
+  'make bench            runs the benchmarks' \
 	  'make docs             builds the documentation in build/docs' \
 	  'make wheels           builds a wheel of the Python package in dist/' \
 	  'make install PREFIX=  installs into PREFIX (default /usr/local)' \

@@ -1,4 +1,4 @@
-// A storage around mounted files of which the n-th operation fails, in one of four ways.
+// A storage around another one, of which the n-th operation fails, in one of four ways.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,8 @@ enum class FaultMode : std::uint8_t {
   done,       // fails, and is carried out
   shortened,  // moves half of its bytes, as after an error in the middle; others are refused
   // A change is answered with -ETIMEDOUT and carried out a few operations later. Until then changes
-  // and syncs fail like that, as storage/late_changes.hpp demands. Others are carried out and fail.
+  // and syncs fail like that, as storage/late_changes.hpp demands. Others, and changes of servers'
+  // files, are carried out and fail.
   late,
 };
 
@@ -44,7 +45,8 @@ inline constexpr int fault_errors[] = {EIO, ENOSPC, EDQUOT, ESTALE, EINTR, ETIME
 
 class NthStorage final : public storage::Storage {
  public:
-  explicit NthStorage(StorageEngine engine) : inner_(storage::make_posix(engine)) {}
+  explicit NthStorage(StorageEngine engine) : NthStorage(storage::make_posix(engine)) {}
+  explicit NthStorage(std::unique_ptr<storage::Storage> inner) : inner_(std::move(inner)) {}
 
   std::unique_ptr<storage::Queue> make_queue(const storage::QueueOptions& options) override {
     return std::make_unique<NthQueue>(*this, inner_->make_queue(options));
@@ -56,8 +58,8 @@ class NthStorage final : public storage::Storage {
 
   NthPoint point;
   // Set these before arming the point.
-  FaultMode mode = FaultMode::refused;
-  int error = EIO;
+  std::atomic<FaultMode> mode = FaultMode::refused;
+  std::atomic<int> error = EIO;
   // What the strike hit; after it.
   std::atomic<storage::Kind> struck_kind{storage::Kind::open};
 
@@ -82,14 +84,14 @@ class NthStorage final : public storage::Storage {
       if (!storage_.point.strikes()) return inner_->submit(operation);
       storage_.struck_kind = operation.kind;
       const int error = -storage_.error;
-      switch (operation.kind == Kind::close ? FaultMode::done : storage_.mode) {
+      switch (operation.kind == Kind::close ? FaultMode::done : storage_.mode.load()) {
         case FaultMode::shortened:
           if (halve(operation)) return inner_->submit(operation);
           [[fallthrough]];
         case FaultMode::refused:
           return answer(operation, error);
         case FaultMode::late:
-          if (is_change(operation.kind)) {
+          if (is_change(operation.kind) && operation.file->scheme() == storage::Scheme::posix) {
             storage_.carry_out_later(operation);
             return answer(operation, -ETIMEDOUT);
           }
@@ -110,9 +112,13 @@ class NthStorage final : public storage::Storage {
       if (operation == nullptr || failing_.empty()) return operation;
       const auto failing = failing_.find(operation);
       if (failing == failing_.end()) return operation;
-      operation->opened.reset();
-      operation->result = failing->second;
+      const int error = failing->second;
       failing_.erase(failing);
+      // A server's file takes a close to go away.
+      const storage::File* opened = operation->opened.get();
+      if (opened != nullptr && opened->scheme() != storage::Scheme::posix) return operation;
+      operation->opened.reset();
+      operation->result = error;
       return operation;
     }
     void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {

@@ -1,11 +1,13 @@
 // Two storages behind one interface: paths with the prefix "failing:" are a FailingStorage's,
-// others local. Neither waits for the other.
+// others the other's, which is a local one unless the test gives another. Neither waits for the
+// other.
 #pragma once
 
 #include <chrono>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -19,8 +21,9 @@ class TwoStorages final : public storage::Storage {
  public:
   static constexpr std::string_view prefix = "failing:";
 
-  explicit TwoStorages(Random random)
-      : failing_(std::make_unique<FailingStorage>(std::move(random))) {}
+  explicit TwoStorages(Random random, std::unique_ptr<storage::Storage> files =
+                                          storage::make_posix(storage::Engine::automatic))
+      : failing_(std::make_unique<FailingStorage>(std::move(random))), files_(std::move(files)) {}
 
   FailingStorage& failing() { return *failing_; }
 
@@ -29,6 +32,9 @@ class TwoStorages final : public storage::Storage {
                                        files_->make_queue(options));
   }
   storage::Description describe() const override { return files_->describe(); }
+  storage::Description describe_path(const std::string& path) override {
+    return files_->describe_path(path);
+  }
 
  private:
   class BothQueue final : public storage::Queue {
@@ -89,7 +95,7 @@ class TwoStorages final : public storage::Storage {
   }
 
   const std::unique_ptr<FailingStorage> failing_;
-  const std::unique_ptr<storage::Storage> files_ = storage::make_posix(storage::Engine::automatic);
+  const std::unique_ptr<storage::Storage> files_;
   std::mutex mutex_;
   std::set<const storage::File*> open_;  // files of the failing storage
 };

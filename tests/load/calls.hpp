@@ -1,0 +1,104 @@
+// The calls of a load: which kinds there are, how long each takes, and how long it may take.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/latency_histogram.hpp"
+
+namespace ferry::load {
+
+using Clock = std::chrono::steady_clock;
+using Nanoseconds = std::chrono::nanoseconds;
+
+enum class LoadCall : std::uint8_t {
+  open,
+  close,
+  read,
+  write,
+  append,
+  flush,
+  sync,
+  truncate,
+  status,
+  unlink,
+  rename
+};
+inline constexpr const char* kind_names[] = {"open",   "close",  "read",  "write",
+                                             "append", "flush",  "sync",  "truncate",
+                                             "status", "unlink", "rename"};
+inline constexpr std::size_t kinds = std::size(kind_names);
+
+// Where files are, and how long one request to it takes at most.
+struct LoadPlace {
+  std::string name;    // "tmpfs", "disk", "failing", "nfs", "ceph"
+  std::string prefix;  // of paths
+  std::string suffix;
+  std::string directory;  // the same folder for plain system calls; empty: it has none
+  std::chrono::milliseconds request_bound{0};
+  std::string source;      // of that bound
+  bool is_served = false;  // by a server beyond the process: what failed may happen later
+
+  std::string path_of(const std::string& file) const { return prefix + file + suffix; }
+};
+
+// How many requests, one after the other, a call of a kind waits for at most: its own, and those of
+// others that it has to wait for or to make before, as docs/reference/bounds.md lists them.
+constexpr unsigned requests_of(LoadCall kind) {
+  switch (kind) {
+    case LoadCall::read:   // a fill that another's change outdates, outside calls, its own
+    case LoadCall::write:  // a write-back for room, a fill, outside calls, its own
+    case LoadCall::append:
+    case LoadCall::truncate:  // write-backs of the file before it
+      return 4;
+    case LoadCall::flush:
+    case LoadCall::sync:   // write-backs under way, its own, once more after an error, the sync
+    case LoadCall::close:  // likewise, with the close itself
+    case LoadCall::open:   // the close of the same file before it
+      return 5;
+    case LoadCall::status:
+    case LoadCall::unlink:
+    case LoadCall::rename:
+      return 2;
+  }
+  return 0;
+}
+
+// Of all callers together. Thread-safe.
+class Latencies {
+ public:
+  Latencies(const std::vector<LoadPlace>& places, std::chrono::milliseconds scheduling);
+
+  void note(std::size_t place, LoadCall kind, std::uint64_t ns);
+  const bench::LatencyHistogram& of(std::size_t place, LoadCall kind) const {
+    return cells_[place * kinds + static_cast<std::size_t>(kind)].histogram;
+  }
+  Nanoseconds bound_of(std::size_t place, LoadCall kind) const;
+  // A line for each call that was beyond its bound: none is good.
+  std::vector<std::string> beyond_bounds() const;
+  std::string table() const;  // after all calls
+
+ private:
+  struct Cell {
+    std::mutex mutex;
+    bench::LatencyHistogram histogram;
+  };
+  const std::vector<LoadPlace>& places_;
+  const std::chrono::milliseconds scheduling_;
+  std::vector<Cell> cells_;
+};
+
+// Beside the requests: the watch of a server that stands still (RuntimeOptions::liveness_timeout)
+// and as long again, and ten turns of 4 ms of each other caller on a CPU.
+constexpr std::chrono::milliseconds scheduling_bound(unsigned callers, unsigned cpus) {
+  return std::chrono::seconds(10) + callers * std::chrono::milliseconds(40) / cpus;
+}
+
+}  // namespace ferry::load
