@@ -21,4 +21,5 @@ lock requirements-test -c requirements.txt "$@" # the same versions in both
 lock requirements-coverage -c requirements-test.txt "$@" # one environment for both
 lock requirements-cuda "$@"
 lock requirements-wheels -c requirements.txt "$@"
+lock requirements-wheels-mpi -c requirements-test.txt "$@"
 lock ../docs/site/requirements -c requirements.txt "$@"

@@ -32,11 +32,12 @@ unpack() {
   rm -rf "$unpacked"
 }
 
-# ARCHITECTURE: the headers of both Pythons, and what Ferry is built of besides.
+# ARCHITECTURE: the headers of both Pythons and both MPI libraries, and what Ferry is built of besides.
 make_root() {
   local multiarch=$1-linux-gnu
-  local libraries=usr/lib/$multiarch
-  if [[ ! -e $folder/$1/complete ]]; then
+  local libraries=usr/lib/$multiarch recipe
+  recipe=$(declare -f unpack make_root)
+  if [[ ! -e $folder/$1/complete || $(<"$folder/$1/complete") != "$recipe" ]]; then
     rm -rf "${folder:?}/$1"
     unpack "$1" trixie libpython3.13-dev usr/include/python3.13 "usr/include/$multiarch/python3.13"
     unpack "$1" bookworm \
@@ -44,7 +45,9 @@ make_root() {
       usr/include/{python3.11,liburing,liburing.h,nlohmann,toml++,xxhash.h} "usr/include/$multiarch/python3.11" \
       "$libraries/liburing.a" "$libraries/pkgconfig/liburing.pc" usr/share/cmake/nlohmann_json \
       "lib/$multiarch/libgcc_s.so.1"
-    : >"$folder/$1/complete"
+    unpack "$1" bookworm libmpich-dev,libopenmpi-dev "usr/include/$multiarch/mpich"/{mpi,mpi_proto,mpio}.h \
+      "$libraries/openmpi/include"/{mpi,mpi_portable_platform}.h
+    printf '%s\n' "$recipe" >"$folder/$1/complete"
   fi
   cat >"$folder/$1/c++" <<END
 #!/bin/bash

@@ -1,6 +1,6 @@
 """Collective I/O from Python: many MPI ranks, one shared file (see docs/guide/mpi.md).
 
-Needs mpi4py over the MPI library that Ferry was built with::
+Needs mpi4py, in a checkout and with Debian's packages over the MPI library that Ferry was built with::
 
     from mpi4py import MPI
     from ferry import collective
@@ -22,56 +22,22 @@ DLPack. Use a file only on the thread that opened it.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import os
-import shutil
 import warnings
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from ferry import mpi_modules
 from ferry.uris import encoded
 
-
-def _why_not_built() -> str:
-    if not os.path.exists(os.path.join(os.path.dirname(__file__), "..", "..", "CMakeLists.txt")):
-        return (
-            "ferry.collective is not in a wheel, which cannot know your MPI library; use the package "
-            "from a checkout of Ferry that is built beside it (./ferry info builds it)"
-        )
-    if compiler := shutil.which("mpicxx") or shutil.which("mpic++"):
-        return (
-            "ferry.collective is not built, though an MPI library is here "
-            f"({compiler}): build again, with ./ferry info in the checkout"
-        )
-    return "ferry.collective is not built: install an MPI library (Debian: libmpich-dev) and build again"
-
-
-try:
-    _collective: Any = importlib.import_module("ferry._collective")
-except ImportError as error:
-    raise ImportError(_why_not_built()) from error
-
-
-def _first_words(version: str) -> str:
-    """Returns an MPI library's name and version, from all that it says of itself."""
-    return " ".join(version.strip("\0\n ").splitlines()[0].split())
-
-
-def _why_no_mpi4py(error: ImportError) -> str:
-    ours = _first_words(_collective.library_version())
-    build = f"build it with that library: {_BUILD_MPI4PY}"
-    if isinstance(error, ModuleNotFoundError):
-        return f"ferry.collective needs mpi4py, over {ours!r}; {build}"
-    return f"mpi4py does not load: {error}; Ferry was built with {ours!r}; {build}, or see docs/guide/mpi.md"
-
-
-_BUILD_MPI4PY = "pip install --no-binary mpi4py mpi4py"
-try:
+if TYPE_CHECKING:
     from mpi4py import MPI
-except ImportError as error:
-    raise ImportError(_why_no_mpi4py(error)) from error
+
+    _collective: Any
+else:
+    _collective, MPI = mpi_modules.load()
 
 __all__ = ["File", "Transfer", "TypeMap", "open"]
 
@@ -312,17 +278,6 @@ def _native_view(displacement: int, view: TypeMap, byte_order: str, element_byte
     return _collective.FileView(displacement, view._native, _BYTE_ORDERS.index(byte_order), element_bytes)
 
 
-def _require_same_library() -> None:
-    """Raises ImportError if mpi4py uses another MPI library: handles would mean nothing there."""
-    ours = _collective.library_version().strip("\0\n ")
-    theirs = MPI.Get_library_version().strip("\0\n ")
-    if ours != theirs or _collective.is_initialized() != MPI.Is_initialized():
-        raise ImportError(
-            f"mpi4py uses {_first_words(theirs)!r}, Ferry was built with {_first_words(ours)!r}; "
-            f"build mpi4py with that library: {_BUILD_MPI4PY}"
-        )
-
-
 def open(
     communicator: MPI.Intracomm,
     path: str | os.PathLike[str],
@@ -346,7 +301,7 @@ def open(
     Raises OSError on all ranks if opening fails on one. An invalid mode or method raises ValueError
     on the rank that passed it and OSError on the others; so does a URI of an unknown storage.
     """
-    _require_same_library()
+    mpi_modules.require_same_library(_collective, MPI)
     handle = communicator.py2f()
     try:
         if mode not in _FLAGS:

@@ -13,12 +13,32 @@ namespace {
 
 using Extents = std::vector<Extent>;
 
+#if defined(FERRY_MPI_UNLINKED) && MPI_VERSION >= 4
+#pragma weak MPI_Type_get_envelope_c
+#pragma weak MPI_Type_get_contents_c
+#endif
+
+// Whether datatypes may have counts that an int does not hold. A library that was not linked may be
+// older than its header.
+bool has_large_counts() {
+#if MPI_VERSION < 4
+  return false;
+#elif defined(FERRY_MPI_UNLINKED)
+  return MPI_Type_get_envelope_c != nullptr && MPI_Type_get_contents_c != nullptr;
+#else
+  return true;
+#endif
+}
+
 // How much MPI tells about how a datatype was constructed.
 struct Envelope {
   explicit Envelope(MPI_Datatype type) {
 #if MPI_VERSION >= 4
-    MPI_Type_get_envelope_c(type, &integers, &addresses, &large_counts, &types, &combiner);
-#else
+    if (has_large_counts()) {
+      MPI_Type_get_envelope_c(type, &integers, &addresses, &large_counts, &types, &combiner);
+      return;
+    }
+#endif
     int integer_count = 0;
     int address_count = 0;
     int type_count = 0;
@@ -26,7 +46,6 @@ struct Envelope {
     integers = integer_count;
     addresses = address_count;
     types = type_count;
-#endif
   }
 
   MPI_Count integers = 0;
@@ -47,16 +66,18 @@ class Contents {
     std::vector<int> numbers(index(sizes.integers));
     std::vector<MPI_Aint> places(index(sizes.addresses));
     types.resize(index(sizes.types));
-#if MPI_VERSION >= 4
     std::vector<MPI_Count> large(index(sizes.large_counts));
-    MPI_Type_get_contents_c(type, sizes.integers, sizes.addresses, sizes.large_counts, sizes.types,
-                            numbers.data(), places.data(), large.data(), types.data());
-#else
-    MPI_Type_get_contents(type, static_cast<int>(sizes.integers), static_cast<int>(sizes.addresses),
-                          static_cast<int>(sizes.types), numbers.data(), places.data(),
-                          types.data());
-    const std::vector<MPI_Count> large;
+    if (has_large_counts()) {
+#if MPI_VERSION >= 4
+      MPI_Type_get_contents_c(type, sizes.integers, sizes.addresses, sizes.large_counts,
+                              sizes.types, numbers.data(), places.data(), large.data(),
+                              types.data());
 #endif
+    } else {
+      MPI_Type_get_contents(type, static_cast<int>(sizes.integers),
+                            static_cast<int>(sizes.addresses), static_cast<int>(sizes.types),
+                            numbers.data(), places.data(), types.data());
+    }
     integers.assign(numbers.begin(), numbers.end());
     addresses.assign(places.begin(), places.end());
     if (!large.empty()) arrange({large.begin(), large.end()});

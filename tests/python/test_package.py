@@ -171,6 +171,7 @@ REQUIREMENTS = [
     "requirements-coverage",
     "requirements-cuda",
     "requirements-wheels",
+    "requirements-wheels-mpi",
 ]
 
 

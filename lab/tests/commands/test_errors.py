@@ -332,8 +332,8 @@ def test_a_build_without_ranks_says_what_is_missing(
 @pytest.mark.parametrize(
     ("place", "compiler", "words"),
     [
-        ("wheel", False, "ferry.collective is not in a wheel, which cannot know your MPI library"),
-        ("wheel", True, "ferry.collective is not in a wheel, which cannot know your MPI library"),
+        ("wheel", False, "ferry.collective is not in a wheel that pip has built, which cannot know your MPI library"),
+        ("wheel", True, "ferry.collective is not in a wheel that pip has built, which cannot know your MPI library"),
         ("checkout", False, "install an MPI library (Debian: libmpich-dev) and build again"),
         ("checkout", True, "is not built, though an MPI library is here ("),
     ],
@@ -342,7 +342,7 @@ def test_a_package_without_collective_says_why(tmp_path: Path, place: str, compi
     """The module without the extension; no mpi4py is reached."""
     package = tmp_path / "x" / "ferry"
     package.mkdir(parents=True)
-    for name in ("collective.py", "uris.py"):
+    for name in ("collective.py", "mpi_modules.py", "uris.py"):
         shutil.copy(Path(files.__file__).parent / name, package)
     (package / "__init__.py").touch()
     if place == "checkout":
