@@ -1,5 +1,6 @@
-# ferry-build.txt: the commit, the compiler and what is built in, which `ferry --version` prints. Made
+# ferry-build.txt: the commit or the package, the compiler and what is built in, which `ferry --version` prints. Made
 # again after each commit.
+set(FERRY_PACKAGE_VERSION "" CACHE STRING "Of the package that is built; empty: the commit says it")
 find_package(Git QUIET)
 set(commit_log "")
 if(GIT_FOUND)
@@ -29,12 +30,14 @@ if(TARGET ferry_mpi AND MPI_CXX_LIB_NAMES)
   list(APPEND built_in "collective I/O with lib${mpi}")
 elseif(TARGET ferry_mpi)  # the compiler is that of the MPI library, and adds it unasked
   list(APPEND built_in "collective I/O")
+elseif(TARGET ferry_mpi_mpich)
+  list(APPEND built_in "collective I/O with MPICH, Open MPI")
 endif()
 list(JOIN built_in " | " built_in)
 
 set(build_facts ${PROJECT_BINARY_DIR}/ferry-build.txt)
 add_custom_command(OUTPUT ${build_facts}
-  COMMAND ${CMAKE_COMMAND} "-Dgit=${GIT_EXECUTABLE}" "-Dsource=${PROJECT_SOURCE_DIR}"
+  COMMAND ${CMAKE_COMMAND} "-Dpackage=${FERRY_PACKAGE_VERSION}" "-Dgit=${GIT_EXECUTABLE}" "-Dsource=${PROJECT_SOURCE_DIR}"
           "-Doutput=${build_facts}" "-Dbuilt_in=${built_in}"
           "-Dcompiler=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}"
           -P ${CMAKE_CURRENT_LIST_DIR}/write_build_facts.cmake

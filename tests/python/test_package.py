@@ -59,6 +59,16 @@ def test_the_version(command: Command) -> None:
     assert re.fullmatch(r"ferry [\d.]+\ncommit (\w+)\ncompiler .+\nbuilt in: devices cpu, cuda; .*\n", said)
 
 
+@pytest.mark.parametrize(("package", "first"), [("0.1.0-1", "package 0.1.0-1"), ("", "commit unknown")])
+def test_what_is_built_elsewhere_has_the_packages_version(tmp_path: Path, package: str, first: str) -> None:
+    script = ROOT / "cmake" / "write_build_facts.cmake"
+    facts = tmp_path / "facts"
+    given = {"package": package, "git": "", "source": tmp_path, "output": facts, "compiler": "c", "built_in": "x | y"}
+    done = run_program("cmake", *(f"-D{name}={value}" for name, value in given.items()), "-P", script)
+    assert done.returncode == 0, done.stderr
+    assert facts.read_text() == f"{first}\ncompiler c\nbuilt in: x; y\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "unused"),
     [
