@@ -38,7 +38,7 @@ docs:
 	@scripts/docs.sh
 
 wheels:
-	@scripts/wheels.sh
+	@scripts/wheels.sh x86_64 aarch64
 
 install: release
 	@scripts/install.sh build/release '$(PREFIX)'
@@ -61,7 +61,7 @@ help:
 	  'make load             runs an hour of mixed calls over all storages, with faults' \
   'make bench            runs the benchmarks' \
 	  'make docs             builds the documentation in build/docs' \
-	  'make wheels           builds a wheel of the Python package in dist/' \
+	  'make wheels           builds wheels of the Python package in dist/' \
 	  'make install PREFIX=  installs into PREFIX (default /usr/local)' \
 	  'make uninstall PREFIX=  removes what make install put there' \
 	  'make clean            removes build/ and dist/; .ferry/ with the Python environment stays'

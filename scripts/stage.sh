@@ -391,8 +391,12 @@ stage_packages() {
   tests/packages/run
 }
 
-# The wheel of the Python package, in roots of its own.
-stage_wheels() { tests/wheels/run; }
+# The wheels of the Python package, in roots of their own.
+stage_wheels() {
+  setup_packages wheels-test ||
+    setup_die "the packages of scripts/packages-wheels-test.txt are missing; install them"
+  tests/wheels/run
+}
 
 stage_docs() { scripts/docs.sh; }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds dist/ferry_io-*.whl, which serves CPython 3.11 and newer on x86_64 with glibc 2.28 or newer.
+# Builds dist/ferry_io-*.whl, which serves CPython 3.11 and newer with glibc 2.28 or newer, for the
+# architectures that are named, x86_64 and aarch64, or for x86_64.
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." >/dev/null && pwd -P)
 
@@ -20,14 +21,22 @@ make_environment() {
   cp "$wanted" "$folder/venv/stamp"
 }
 
+# ARCHITECTURE: as Debian calls it.
+debian_name() {
+  case $1 in
+    x86_64) printf amd64 ;;
+    aarch64) printf arm64 ;;
+  esac
+}
+
 # ARCHITECTURE RELEASE PACKAGES PATH...: copies these paths of the packages to the architecture's folder.
 unpack() {
   local path unpacked
   unpacked=$(mktemp -d)
-  mmdebstrap --quiet --variant=extract --architectures="${1/x86_64/amd64}" --include="$3" "$2" "$unpacked"
+  mmdebstrap --quiet --variant=extract --architectures="$(debian_name "$1")" --include="$3" "$2" "$unpacked"
   for path in "${@:4}"; do
     mkdir -p "$folder/$1/$(dirname -- "$path")"
-    cp -rL "$unpacked/$path" "$folder/$1/$path"
+    cp -rL --preserve=timestamps "$unpacked/$path" "$folder/$1/$path" # else all is built again
   done
   rm -rf "$unpacked"
 }
@@ -80,10 +89,17 @@ build() {
   rmdir "$made"
 }
 
+architectures=("${@:-x86_64}")
+for architecture in "${architectures[@]}"; do
+  [[ $architecture == x86_64 || $architecture == aarch64 ]] ||
+    setup_die "wheels are for x86_64 and aarch64, not for $architecture"
+done
 setup_packages wheels ||
   setup_die "the packages of scripts/packages-wheels.txt are missing; install them"
 setup_lock wheels
 mkdir -p "$folder"
 make_environment
-make_root x86_64
-build x86_64
+for architecture in "${architectures[@]}"; do
+  make_root "$architecture"
+  build "$architecture"
+done
