@@ -59,7 +59,7 @@ help:
 	  'make tidy             runs clang-tidy over src/' \
 	  'make coverage         counts the lines and branches that the C++ tests reach' \
 	  'make load             runs an hour of mixed calls over all storages, with faults' \
-  'make bench            runs the benchmarks' \
+	  'make bench            runs the benchmarks' \
 	  'make docs             builds the documentation in build/docs' \
 	  'make wheels           builds wheels of the Python package in dist/' \
 	  'make install PREFIX=  installs into PREFIX (default /usr/local)' \
