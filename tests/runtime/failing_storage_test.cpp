@@ -16,6 +16,7 @@
 #include "support/depth.hpp"
 #include "support/files.hpp"
 #include "support/server_rig.hpp"
+#include "support/within.hpp"
 
 namespace ferry {
 namespace {
@@ -152,6 +153,51 @@ TEST_F(FailingStorageTest, AFailedSyncIsReportedAndAShortWriteBackIsContinued) {
   EXPECT_GT(storage->injected, before);
   storage->faults.stop();
   EXPECT_TRUE(same_bytes(storage->contents("f"), data.substr(0, page) + data.substr(0, page)));
+  EXPECT_EQ(files->close(file), 0);
+}
+
+// Dirty pages of one run fill the cache, so every write needs a frame that a flight gives back.
+TEST_F(FailingStorageTest, FlightsThatWriteLessEachTimeGiveFramesBack) {
+  make(6);
+  const int file = files->open("f", O_RDWR | O_CREAT);
+  storage->faults.short_writes = 1;
+  std::string model;
+  test::within_patience("writes through flights that are short", [&] {
+    for (int i = 0; i < 60; ++i) {
+      const std::string next = pattern(page, static_cast<std::uint64_t>(i));
+      ASSERT_EQ(files->pwrite(file, next.data(), page, std::int64_t{page} * i), page);
+      model += next;
+    }
+    EXPECT_EQ(files->fsync(file), 0);
+  });
+  EXPECT_TRUE(same_bytes(storage->contents("f"), model));
+  EXPECT_EQ(files->close(file), 0);
+}
+
+TEST_F(FailingStorageTest, AStorageThatWritesNothingFails) {
+  make(6);
+  const int file = files->open("f", O_RDWR | O_CREAT);
+  const std::string data = pattern(page, 1);
+  std::atomic<bool> writes_nothing = true;
+  storage->instead = [&](storage::Operation& operation) {
+    if (!writes_nothing || operation.kind != storage::Kind::write) return false;
+    operation.result = 0;
+    return true;
+  };
+  std::int64_t acknowledged = 0;
+  test::within_patience("writes to a storage that takes nothing", [&] {
+    for (int i = 0; i < 60; ++i) {
+      const std::int64_t got = files->pwrite(file, data.data(), page, std::int64_t{page} * i);
+      ASSERT_TRUE(got == page || got == -EIO) << got;
+      if (got == page) ++acknowledged;
+    }
+    EXPECT_EQ(files->fsync(file), -EIO);
+  });
+  EXPECT_LE(acknowledged, 6) << "no more than the cache has pages for";
+  writes_nothing = false;
+  EXPECT_EQ(files->fsync(file), 0);
+  for (std::int64_t i = 0; i < acknowledged; ++i)
+    EXPECT_TRUE(same_bytes(storage->contents("f", static_cast<std::size_t>(i * page), page), data));
   EXPECT_EQ(files->close(file), 0);
 }
 

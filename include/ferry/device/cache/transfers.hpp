@@ -363,17 +363,24 @@ class Transfers {
     }
   }
 
+  // A short write keeps what it wrote, so that the next one begins at the cause and finds it: where
+  // it began anew, a storage whose writes are all short would never get the rest.
   FERRY_DEVICE void finish_write(const Flight& flight, std::int64_t result) const {
     Inode& inode = view_.inode(flight.inode);
-    const bool written = result == static_cast<std::int64_t>(flight.bytes);
-    // A short write shows a problem, and the next one which.
-    if (written || result < 0) Frames::note_result(inode, written ? 0 : result);
-    if (written) {
+    if (result == 0) result = -EIO;
+    std::uint64_t left = result > 0 ? static_cast<std::uint64_t>(result) : 0;
+    if (left == flight.bytes || result < 0) Frames::note_result(inode, result < 0 ? result : 0);
+    if (left > 0) {
       Frames::add_one(counters_.write_backs);
-      Frames::add_one(counters_.write_back_bytes, flight.bytes);
+      Frames::add_one(counters_.write_back_bytes, left);
     }
     for (std::uint32_t i = 0; i < flight.count; ++i) {
-      if (!written) frames_.put_back_range(flight.frames[i], flight.ranges[i], inode);
+      Range range = flight.ranges[i];
+      const std::uint32_t bytes = range.end - range.begin;
+      const std::uint32_t written = left < bytes ? static_cast<std::uint32_t>(left) : bytes;
+      left -= written;
+      range.begin += written;
+      if (written < bytes) frames_.put_back_range(flight.frames[i], range, inode);
       frames_.written_back(flight.frames[i], 1, inode);
       DeviceRef<std::uint32_t>(view_.frame(flight.frames[i]).flight).store(0, release);
       end(flight.frames[i], State::writing);
