@@ -36,6 +36,20 @@ def run_program(*words: object, **options: Any) -> subprocess.CompletedProcess[s
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, **options)
 
 
+def in_own_mounts(*words: object) -> list[str]:
+    """A command in a mount namespace of its own. It ends with 77 where this process may not mount.
+
+    `unshare -m` refuses where the root directory is no mount point, as in a chroot.
+    """
+    program = """import os, sys
+from ferry_lab.run.mounts import own_mounts
+with own_mounts() as mounts:
+    if mounts is None:
+        sys.exit(77)
+    os.execvp(sys.argv[1], sys.argv[1:])"""
+    return [sys.executable, "-c", program, *map(str, words)]
+
+
 @contextmanager
 def raises_errno(number: int, filename: object = None, match: str | None = None) -> Iterator[None]:
     """The block raises an OSError with this errno and, if given, of this file and with this text."""

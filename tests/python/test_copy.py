@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import access_lists
-from support import Command, run_program
+from support import Command, in_own_mounts, run_program
 
 
 def contents(size: int) -> bytes:
@@ -50,9 +50,10 @@ def long_copy(
 
 def run_after(setting: str, command: Command, *arguments: str) -> subprocess.CompletedProcess[str]:
     """``cp ARGUMENTS`` after a command of the shell, in mounts of its own for root."""
-    apart = ["unshare", "-m"] if os.getuid() == 0 else []
-    words = [*apart, "bash", "-c", f'{setting} && exec "$@"', "-", *command.arguments("cp", *arguments)]
-    return run_program(*words, env=command.environment, cwd=command.scratch)
+    words = ["bash", "-c", f'{setting} && exec "$@"', "-", *command.arguments("cp", *arguments)]
+    return run_program(
+        *(in_own_mounts(*words) if os.getuid() == 0 else words), env=command.environment, cwd=command.scratch
+    )
 
 
 def parts_in(folder: Path) -> list[Path]:

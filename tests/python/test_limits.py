@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import limits
-from support import BUILD, Command, built
+from support import BUILD, Command, built, in_own_mounts
 
 THREADS = "raise the limit of processes (ulimit -u)"
 DESCRIPTORS = "raise the limit of open files (ulimit -n)"
@@ -172,7 +172,7 @@ def test_no_space_for_results(limited: Command, words: list[str], options: str, 
     arguments = [word.replace("facts.json", str(small / "results")) for word in words]
     mount = f'mount -t tmpfs -o {options} none "$0" || exit 77; exec "$@"'
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", mount, str(small), *limited.arguments(*arguments)],
+        in_own_mounts("sh", "-c", mount, small, *limited.arguments(*arguments)),
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -180,7 +180,7 @@ def test_no_space_for_results(limited: Command, words: list[str], options: str, 
         cwd=limited.scratch,
         check=False,
     )
-    if os.geteuid() != 0 or done.returncode == 77:
+    if done.returncode == 77:
         pytest.skip("this process may not mount")
     assert done.returncode == 1
     assert says in done.stderr

@@ -13,7 +13,7 @@ import pytest
 
 import access_lists
 import ferry
-from support import raises_errno, run_program, run_python
+from support import in_own_mounts, raises_errno, run_program, run_python
 
 OLD = numpy.arange(1000)
 NEW = numpy.arange(1 << 20)
@@ -91,7 +91,8 @@ def test_a_file_that_is_mounted_over_is_written_in_place(tmp_path: Path, path: P
     ferry.save(above, OLD)
     program = "import sys, numpy, ferry; ferry.save(sys.argv[1], numpy.arange(1 << 20))"
     shell = 'mount --bind "$1" "$2" && exec "$3" -c "$4" "$2"'
-    run_program("unshare", "-m", "bash", "-c", shell, "-", above, path, sys.executable, program, check=True)
+    words = in_own_mounts("bash", "-c", shell, "-", above, path, sys.executable, program)
+    run_program(*words, check=True)
     numpy.testing.assert_array_equal(ferry.load(above), NEW)
     numpy.testing.assert_array_equal(ferry.load(path), OLD)
     assert sorted(os.listdir(tmp_path)) == ["above.npy", "array.npy"]
