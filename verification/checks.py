@@ -176,6 +176,8 @@ PAGES = Model(
         "flights-fill-error": "READ=0 PEER=1 PREFETCHES=1 FLIGHTS=1 FAULTS=1",
         "flights-flush": "WRITE=0 WRITE_2=1 FLUSHES=1 RELIEFS=1 FLIGHTS=1",
         "flights-error": "WRITE=0 FLUSHES=1 RELIEFS=1 FLIGHTS=1 FAULTS=1",
+        "flights-short": "WRITE=0 WRITE_2=1 RELIEFS=2 FLIGHTS=1 FAULTS=1 SHORT=1",
+        "flights-short-run": "PAGES=2 RUN=1 WRITE=1 WRITE_2=2 RELIEFS=2 FLIGHTS=1 FAULTS=1 SHORT=1",
         "flights-two": "WRITE=0 WRITE_2=1 FLUSHES=1 RELIEFS=1 FLIGHTS=2",
         "flights-run": "PAGES=2 RUN=1 WRITE=1 WRITE_2=2 FLUSHES=1 FLIGHTS=1 FAULTS=1",
         "flights-park": "PAGES=2 READ=0 PREFETCHES=2 FLIGHTS=1 PARK=1",
@@ -286,6 +288,7 @@ PAGES = Model(
         "STALE_FILL_KEPT": "flights-host",  # a fill that ran beside an outside call is used
         "FAILED_FILL_KEPT": "flights-fill-error",  # ... or one that failed
         "FAILED_FLIGHT_FORGETS": "flights-error",  # ranges that a flight could not write are not dirty again
+        "SHORT_FLIGHT_BEGINS_ANEW": "flights-short",  # ... or what one could write is dirty again, too
         "FLIGHT_PLACES_NOT_KEPT": "flights-full-error",  # ... or its places are given to new ranges meanwhile
         "CLOSED_HANDLE_FORGETS": "handles-flights",  # ... or what its closed handle refused
         "RANGES_BACK_LATE": "flights-error",  # ... or after `writing` was cleared
@@ -308,6 +311,8 @@ PAGES = Model(
         ("with!=3", "H1: a write-back went through a handle that appends"),
         ("write_handle==0", "H1: a write-back failed because a handle was closed"),
         ("write_handle!=0", "H1: dirty, and no handle may write it back"),
+        ("first>(", "W4: a flight wrote what the storage has"),
+        ("second>(", "W4: a flight wrote what the storage has"),
         ("!(inside)", "O1: wrote to a page during an outside call"),
         ("!(closed)", "O2: wrote to a page of a closed file"),
         ("twice", "W2: older bytes were written over newer ones"),

@@ -7,6 +7,22 @@
 #define CLOSED_IS_NOT_WRITTEN
 #endif
 
+/* The storage has bytes that a flight writes. If less is written than was asked for, the caller finds
+ * what is missing by the count; here it is what stays in flying_ranges. */
+inline land_flying(r, bit_of, at, value) {
+  if
+  :: flying_ranges[OF(r, nth)] & bit_of ->
+#if SHORT
+     assert((value) > VERSION(at, storage[at])); /* W4 */
+#endif
+     land(at, value);
+#if SHORT && MUTATION != SHORT_FLIGHT_BEGINS_ANEW
+     flying_ranges[OF(r, nth)] = flying_ranges[OF(r, nth)] - bit_of
+#endif
+  :: else
+  fi
+}
+
 /* The server: one per record, so that any may be answered before any other. */
 proctype Storage(byte r) {
   byte nth;
@@ -39,14 +55,8 @@ end:
            atomic { /* ... and has them, or refuses */
              if
              :: !refusal[r] CLOSED_IS_NOT_WRITTEN ->
-                if
-                :: flying_ranges[OF(r, nth)] & 1 -> land(key[f] * 2, first)
-                :: else
-                fi;
-                if
-                :: flying_ranges[OF(r, nth)] & 2 -> land(key[f] * 2 + 1, second)
-                :: else
-                fi
+                land_flying(r, 1, key[f] * 2, first);
+                land_flying(r, 2, key[f] * 2 + 1, second)
              :: refusal[r]
 #if MUTATION == CLOSED_HANDLE_FORGETS
              :: shut[via[r]]
@@ -56,7 +66,7 @@ end:
 #if SHORT
              :: faults > 0 && flying_ranges[OF(r, nth)] == 3 ->
                 faults--;
-                land(key[f] * 2, first);
+                land_flying(r, 1, key[f] * 2, first);
                 refusal[r] = 1
 #endif
 #endif

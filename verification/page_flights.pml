@@ -86,12 +86,15 @@ inline free_record(r) {
   }
 }
 
-/* Failed writes make pages dirty again before anyone sees the flight ended. */
+/* What failed writes left makes pages dirty again before anyone sees the flight ended. */
 inline keep_flight_dirty(r) {
   if
   :: nth < 2 && writes[r] && refusal[r] ->
      d_step {
-       put_back(flying[OF(r, 0)], flying_ranges[OF(r, 0)]);
+       if
+       :: flying_ranges[OF(r, 0)] != 0 -> put_back(flying[OF(r, 0)], flying_ranges[OF(r, 0)])
+       :: else
+       fi;
        if
        :: flying[OF(r, 1)] != NONE -> put_back(flying[OF(r, 1)], flying_ranges[OF(r, 1)])
        :: else

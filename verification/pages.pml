@@ -21,6 +21,8 @@
  *   W3  After a flush that reports no error the storage has all that was acknowledged before it
  *       began (`flushed`); at the end, storage and dirty ranges together have all that was
  *       acknowledged, and pages hold what the storage does elsewhere (at the end)
+ *   W4  A flight writes nothing that the storage has: what a short one wrote is not sent again, so
+ *       that the next begins at the cause (at `land_flying`; checked with SHORT)
  *   H1  Write-backs never go through a handle that appends (in `send`, Storage), none fails for
  *       good because a handle was closed while the file has another (in take_handle), and nothing
  *       stays dirty that none may write (at the end)
@@ -51,7 +53,8 @@
  *   PROGRESS 1        beside one reader outside calls come without end (no CUT, HOST, APPEND or
  *                     CLOSE); an LTL property under weak fairness says that it returns
  *   FAULTS n          write-backs that fail, at most
- *   SHORT 1           ... and those of two bytes may have written the first
+ *   SHORT 1           ... and those of two bytes may have written the first; with FLIGHTS, a part
+ *                     of a flight is written also where the rest fails
  *   RUN 1             a write-back takes the page behind with it; with PAGES=2
  *   FULL 1            a page's list has room for one range, and ranges never touch
  *   HANDLES 1|2       the handle that write-backs use is closed. One that appends stays, and, with
