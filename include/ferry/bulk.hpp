@@ -44,7 +44,7 @@ enum class Route : std::uint8_t { automatic, buffered, direct };
 
 // With zero and `automatic`, the engine chooses for each transfer; other values pin the choice.
 struct EngineOptions {
-  unsigned workers = 0;          // transferring threads
+  unsigned workers = 0;          // transferring threads; more where a storage holds these up
   unsigned depth = 0;            // direct transfers in flight per worker, at most 64
   std::uint64_t task_bytes = 0;  // size of tasks; a multiple of 4096
   Route route = Route::automatic;

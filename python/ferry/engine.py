@@ -31,7 +31,7 @@ class Engine:
     and, for each task, the contents of the page cache; ``explain`` shows the choice.
 
     Args:
-        workers: threads that transfer, at most 64.
+        workers: threads that transfer, at most 64. More start where a storage holds these up.
         depth: direct transfers in flight per worker, at most 64.
         task_bytes: large transfers are cut into tasks of this size, a multiple of 4096 up to 64 MiB.
         route: ``"buffered"`` through the kernel's page cache, ``"direct"`` past it.

@@ -1,6 +1,8 @@
 #include "bulk/open_file.hpp"
 
 #include <cerrno>
+#include <functional>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -82,6 +84,15 @@ std::int64_t EngineFile::status(storage::Status& found) {
   const std::int64_t error = control(operation);
   found = operation.status;
   return error;
+}
+
+std::uint64_t EngineFile::place() const {
+  if (local()) return device_;
+  const std::string_view path = path_;
+  const std::size_t colon = path.find(':');
+  const bool has_host = colon != path.npos && path.substr(colon + 1).starts_with("//");
+  return std::hash<std::string_view>{}(
+      path.substr(0, has_host ? path.find('/', colon + 3) : colon));
 }
 
 // It resolves to the inode, also after rename, unlink and chdir.

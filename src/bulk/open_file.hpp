@@ -46,6 +46,9 @@ class EngineFile {
   bool local() const { return buffered_->scheme() == storage::Scheme::posix; }
   // It has a server or process that may not answer: a blocking call may last for any time.
   bool may_hang() const { return buffered_->may_hang(); }
+  // Files of one place wait for the same disk or server: its file system, or the scheme and host of
+  // its URI.
+  std::uint64_t place() const;
   // The descriptor of buffered(), if local().
   int descriptor() const { return buffered_->descriptor(); }
   // Opened on first use; null without direct I/O.

@@ -48,6 +48,10 @@ BulkRequest::BulkRequest(Direction direction, std::vector<PartState> parts,
       file->end_use();
     throw;
   }
+  if (parts_.empty()) return;
+  const auto may_hang =
+      std::ranges::find_if(parts_, [](const PartState& part) { return part.file->may_hang(); });
+  place_ = (may_hang != parts_.end() ? *may_hang : parts_.front()).file->place();
   for (PartState& part : parts_) {
     part.end = part.bytes;
     bytes_total_ += part.bytes;

@@ -89,6 +89,8 @@ class BulkRequest {
   const Cuts& cuts() const { return cuts_; }
   const PartState& part(std::size_t index) const { return parts_[index]; }
   std::size_t count() const { return parts_.size(); }
+  // EngineFile::place() of its first file that may hang, else of its first file.
+  std::uint64_t place() const { return place_; }
   // `bytes` of a part from `begin` on, as a separate piece.
   RoutedPiece piece(std::size_t part, std::uint64_t begin, std::uint64_t bytes) const;
   // Whether a part is in GPU memory: waiting threads cannot help with it.
@@ -140,6 +142,7 @@ class BulkRequest {
   std::vector<std::shared_ptr<EngineFile>> files_;
   const std::shared_ptr<Callbacks> callbacks_;
   SchedulerCounters& counters_;  // the scheduler's, which outlives every transfer
+  std::uint64_t place_ = 0;
   std::uint64_t bytes_total_ = 0;
   bool on_gpu_ = false;
   std::atomic<std::uint64_t> bytes_done_{0};

@@ -145,6 +145,7 @@ TransferPlan Scheduler::plan_for(Direction direction, const std::vector<PartStat
 }
 
 void Scheduler::offer(const std::shared_ptr<BulkRequest>& request, unsigned count) {
+  const std::uint64_t place = request->place();
   {
     const std::lock_guard lock(mutex_);
     if (alive_.size() >= alive_max_) {
@@ -153,18 +154,15 @@ void Scheduler::offer(const std::shared_ptr<BulkRequest>& request, unsigned coun
     }
     try {
       alive_.push_back(request);
-      requests_.push_back(request);
+      line_of(place, request->cuts().sharers).requests.push_back(request);
     } catch (const std::bad_alloc&) {
       request->cancel();
       throw;
     }
   }
-  if (wake(count)) return;
+  if (wake(place, count)) return;
   request->cancel();
-  {
-    const std::lock_guard lock(mutex_);
-    std::erase(requests_, request);
-  }
+  forget(*request);
   // Another call may have got a thread since, which may have begun with this one.
   request->wait(one_year);
   throw Error(EAGAIN, "no thread could be started for transfers");
@@ -180,7 +178,43 @@ bool Scheduler::start_worker() {
   return true;
 }
 
-bool Scheduler::wake(unsigned count) {
+Scheduler::Line& Scheduler::line_of(std::uint64_t place, unsigned workers) {
+  Line& line = lines_[place];
+  line.workers_max = std::max({line.workers_max, workers, options_.workers});
+  return line;
+}
+
+void Scheduler::drop_if_unused(std::uint64_t place) {
+  const auto line = lines_.find(place);
+  if (line != lines_.end() && line->second.is_empty() && line->second.workers == 0)
+    lines_.erase(line);
+}
+
+void Scheduler::leave_line(Worker& worker) {
+  const std::uint64_t place = *std::exchange(worker.line, std::nullopt);
+  --lines_.at(place).workers;
+  drop_if_unused(place);
+}
+
+// Whether each line without a worker gets one of those that look for work.
+bool Scheduler::has_worker_to_come() const {
+  const auto looking = std::ranges::count_if(workers_, [](const std::unique_ptr<Worker>& worker) {
+    return !worker->asleep && !worker->line;
+  });
+  return looking >=
+         std::ranges::count_if(lines_, [](const auto& one) { return one.second.workers == 0; });
+}
+
+// Takes a request out of its line, all of which is handed out or cancelled.
+void Scheduler::forget(const BulkRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const auto found = lines_.find(request.place());
+  if (found == lines_.end()) return;
+  std::erase_if(found->second.requests, [&](const auto& one) { return one.get() == &request; });
+  drop_if_unused(request.place());
+}
+
+bool Scheduler::wake(std::uint64_t place, unsigned count) {
   // Needs no memory: what was offered cannot be taken back.
   std::array<Worker*, workers_max> all;
   const std::size_t most = std::min<std::size_t>(count, all.size());
@@ -189,7 +223,7 @@ bool Scheduler::wake(unsigned count) {
   {
     const std::lock_guard lock(mutex_);
     for (const std::unique_ptr<Worker>& worker : workers_) {
-      if (woken < most && worker->asleep) {
+      if (woken < most && worker->asleep && worker->line.value_or(place) == place) {
         worker->asleep = false;
         all[woken++] = worker.get();
       }
@@ -199,6 +233,10 @@ bool Scheduler::wake(unsigned count) {
       if (!start_worker()) break;
       all[woken++] = workers_.back().get();
     }
+    const auto line = lines_.find(place);
+    if (count > 0 && line != lines_.end() && line->second.workers == 0 && !has_worker_to_come() &&
+        workers_.size() < workers_max && start_worker())
+      all[woken++] = workers_.back().get();
     found = count == 0 || !workers_.empty();
   }
   for (std::size_t i = 0; i < woken; ++i)
@@ -212,7 +250,7 @@ void Scheduler::wake_one() {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
     for (const std::unique_ptr<Worker>& worker : workers_) {
-      if (woken == nullptr && worker->asleep) woken = worker.get();
+      if (woken == nullptr && worker->asleep && !worker->line) woken = worker.get();
     }
     if (woken == nullptr && workers_.size() < waiting_workers_max) {
       start_worker();
@@ -224,27 +262,51 @@ void Scheduler::wake_one() {
   woken->ring();
 }
 
-bool Scheduler::next(Worker& worker, Claim& claim, std::shared_ptr<FilesJob>& job) {
-  const std::lock_guard lock(mutex_);
-  worker.asleep = false;
-  if (!returned_.empty()) {
-    claim = std::move(returned_.front());
-    returned_.pop_front();
+bool Scheduler::Line::take(Claim& claim, std::shared_ptr<FilesJob>& files) {
+  if (!returned.empty()) {
+    claim = std::move(returned.front());
+    returned.pop_front();
     return true;
   }
-  while (!requests_.empty()) {
-    if (requests_.front()->cut(claim)) {
-      claim.request = requests_.front();
+  while (!requests.empty()) {
+    if (requests.front()->cut(claim)) {
+      claim.request = requests.front();
       return true;
     }
-    requests_.pop_front();
+    requests.pop_front();
   }
-  while (!jobs_.empty()) {
-    if (!jobs_.front()->exhausted()) {
-      job = jobs_.front();
+  if (job != nullptr && job->exhausted()) job = nullptr;
+  files = job;
+  return files != nullptr;
+}
+
+bool Scheduler::next(Worker& worker, bool in_flight, Claim& claim, std::shared_ptr<FilesJob>& job) {
+  const std::lock_guard lock(mutex_);
+  worker.asleep = false;
+  if (worker.line) {
+    if (lines_.at(*worker.line).take(claim, job)) return true;
+    if (in_flight) {
+      worker.asleep = true;
+      return false;
+    }
+    leave_line(worker);
+  }
+  for (;;) {
+    // The one with the fewest workers.
+    auto fewest = lines_.end();
+    for (auto line = lines_.begin(); line != lines_.end(); ++line) {
+      const Line& one = line->second;
+      if (!one.is_empty() && one.workers < one.workers_max &&
+          (fewest == lines_.end() || one.workers < fewest->second.workers))
+        fewest = line;
+    }
+    if (fewest == lines_.end()) break;
+    if (fewest->second.take(claim, job)) {
+      worker.line = fewest->first;
+      ++fewest->second.workers;
       return true;
     }
-    jobs_.pop_front();
+    drop_if_unused(fewest->first);
   }
   worker.asleep = true;
   return false;
@@ -258,7 +320,7 @@ void Scheduler::help(const std::shared_ptr<BulkRequest>& request,
   const bool bounded = deadline != std::chrono::steady_clock::time_point::max();
   for (;;) {
     if (bounded && std::chrono::steady_clock::now() >= deadline) {
-      wake(request->cuts().sharers);  // one fewer was woken because of the caller
+      wake(request->place(), request->cuts().sharers);  // one fewer was woken because of the caller
       return;
     }
     if (!request->cut(claim)) break;
@@ -273,29 +335,33 @@ void Scheduler::help(const std::shared_ptr<BulkRequest>& request,
     }
     request->end_claim();
   }
-  // All of it is handed out, possibly without a woken worker that would notice.
-  const std::lock_guard lock(mutex_);
-  const auto found = std::find(requests_.rbegin(), requests_.rend(), request);
-  if (found != requests_.rend()) requests_.erase(std::next(found).base());
+  forget(*request);  // possibly, no worker was woken that would notice
 }
 
 // Returns a claim that help() has taken to the workers. Returns false if none will have it.
 bool Scheduler::hand_back(const Claim& claim) {
+  const std::uint64_t place = claim.request->place();
+  const unsigned sharers = claim.request->cuts().sharers;
   try {
     const std::lock_guard lock(mutex_);
-    returned_.push_back(claim);
+    line_of(place, sharers).returned.push_back(claim);
   } catch (const std::bad_alloc&) {
     return false;
   }
-  if (wake(claim.request->cuts().sharers)) return true;
+  if (wake(place, sharers)) return true;
   const std::lock_guard lock(mutex_);
-  return std::erase_if(returned_, [&](const Claim& one) { return one.request == claim.request; }) ==
-         0;
+  const auto line = lines_.find(place);
+  if (line == lines_.end()) return true;
+  const auto taken_back = std::erase_if(
+      line->second.returned, [&](const Claim& one) { return one.request == claim.request; });
+  drop_if_unused(place);
+  return taken_back == 0;
 }
 
 std::size_t Scheduler::backlog() const {
   const std::lock_guard lock(mutex_);
-  return requests_.size() + jobs_.size() + returned_.size();
+  return static_cast<std::size_t>(
+      std::ranges::count_if(lines_, [](const auto& one) { return !one.second.is_empty(); }));
 }
 
 void Scheduler::copy_now(Lane& lane, BulkRequest& request, std::size_t index, std::uint64_t begin,
@@ -321,19 +387,21 @@ void Scheduler::cancel(BulkRequest& request) {
 void Scheduler::run_files(const std::shared_ptr<FilesJob>& job) {
   check_usable();
   const Lanes::Use lane(*lanes_);
+  const auto place = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(job.get()));
   {
     const std::lock_guard lock(mutex_);
-    jobs_.push_back(job);
+    line_of(place, waiting_workers_max).job = job;
   }
   // This thread works too.
-  if (options_.workers > 1) wake(options_.workers - 1);
+  if (options_.workers > 1) wake(place, options_.workers - 1);
   bool slow = false;
   while (job->read_some(*lane, slow)) {
     if (slow) wake_one();
   }
   job->wait();
   const std::lock_guard lock(mutex_);
-  std::erase(jobs_, job);
+  if (const auto line = lines_.find(place); line != lines_.end()) line->second.job = nullptr;
+  drop_if_unused(place);
 }
 
 void Scheduler::ring_all() {

@@ -3,12 +3,17 @@
 //   S1  A worker without work first reads its bell's value, looks again, and then marks itself
 //       `asleep` under the mutex; whoever brings work takes it from the sleeping ones under the
 //       same mutex and then rings. So no work goes unseen.
-//   S2  A claim that a waiting caller will not execute, because it would block, returns to
-//       `returned_`, which workers check first.
+//   S2  A claim that a waiting caller will not execute, because it would block, returns to its
+//       line, where workers take it first.
+//   S3  Work waits in the line of its place, a disk or server. A worker in a line takes nothing
+//       from others as long as there is work or it has some in flight: what hangs holds no other
+//       worker up. Each line with work that was offered has a worker, or a worker without a line is
+//       awake for it: one that finds all others in lines starts a worker, up to workers_max.
 #pragma once
 
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -63,8 +68,22 @@ class Scheduler {
   // Runs the job on this thread and on workers.
   void run_files(const std::shared_ptr<FilesJob>& job);
 
-  // A claim for a worker. Returns false if there is none, and marks the worker asleep.
-  bool next(Worker& worker, Claim& claim, std::shared_ptr<FilesJob>& job);
+  // The work of one place that is left to hand out, and the workers that have some of it.
+  struct Line {
+    std::deque<Claim> returned;
+    std::deque<std::shared_ptr<BulkRequest>> requests;
+    std::shared_ptr<FilesJob> job;  // a place of its own: its files may lie anywhere
+    unsigned workers = 0;
+    unsigned workers_max = 0;
+
+    bool is_empty() const { return returned.empty() && requests.empty() && job == nullptr; }
+    bool take(Claim& claim, std::shared_ptr<FilesJob>& files);
+  };
+  using Lines = std::map<std::uint64_t, Line>;
+
+  // A claim for a worker, which has some `in_flight` or not. Returns false if there is none, and
+  // marks the worker asleep.
+  bool next(Worker& worker, bool in_flight, Claim& claim, std::shared_ptr<FilesJob>& job);
   // Wakes one more worker if useful.
   void wake_one();
   // Executes a piece here, blocking, and records the result.
@@ -81,10 +100,17 @@ class Scheduler {
   TransferPlan plan_for(Direction direction, const std::vector<PartState>& parts) const;
   // Under the mutex. Returns false if no thread can be started.
   bool start_worker();
-  // Returns false if workers are wanted and none is there: otherwise, those that are must do.
-  bool wake(unsigned count);
+  // For work in that place's line. Returns false if workers are wanted and none is there:
+  // otherwise, those that are must do.
+  bool wake(std::uint64_t place, unsigned count);
+  // All under the mutex.
+  Line& line_of(std::uint64_t place, unsigned workers);
+  void drop_if_unused(std::uint64_t place);
+  void leave_line(Worker& worker);
+  bool has_worker_to_come() const;
   bool hand_back(const Claim& claim);
   void offer(const std::shared_ptr<BulkRequest>& request, unsigned count);
+  void forget(const BulkRequest& request);
 
   const EngineOptions wish_;     // as given
   const EngineOptions options_;  // in force
@@ -96,9 +122,7 @@ class Scheduler {
 
   mutable std::mutex mutex_;  // guards what follows
   bool stopping_ = false;
-  std::deque<Claim> returned_;
-  std::deque<std::shared_ptr<BulkRequest>> requests_;  // with work left to hand out
-  std::deque<std::shared_ptr<FilesJob>> jobs_;
+  Lines lines_;                                    // that have work or a worker
   std::vector<std::weak_ptr<BulkRequest>> alive_;  // for stop()
   std::size_t alive_max_ = 64;                     // limit before ended ones are dropped
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -82,7 +82,7 @@ bool Worker::start_work() {
     if (in_flight_ >= flights_max) return false;
     Claim claim;
     std::shared_ptr<FilesJob> job;
-    if (!scheduler_.next(*this, claim, job)) return false;
+    if (!scheduler_.next(*this, in_flight_ > 0, claim, job)) return false;
     if (job != nullptr) {
       bool slow = false;
       const bool read = job->read_some(*lane_, slow);

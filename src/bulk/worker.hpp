@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -31,7 +32,9 @@ class Worker {
   // The thread ends once nothing is in flight.
   void leave();
 
-  bool asleep = false;  // guarded by the scheduler's mutex
+  // Both are guarded by the scheduler's mutex.
+  bool asleep = false;
+  std::optional<std::uint64_t> line;  // the place
 
  private:
   // A claim with pieces in flight.

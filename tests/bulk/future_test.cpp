@@ -15,6 +15,7 @@
 #include "support/failing_storage.hpp"
 #include "support/fake_storage.hpp"
 #include "support/files.hpp"
+#include "support/two_storages.hpp"
 #include "support/within.hpp"
 
 namespace ferry::bulk {
@@ -190,6 +191,42 @@ TEST(BulkBacklog, IsEmptyOnceEverythingIsDone) {
     EXPECT_EQ(engine.read_files(paths).size(), 3U);
   }
   EXPECT_EQ(scheduler->backlog(), 0U);
+}
+
+// Several large transfers of a storage that hangs leave workers for those of others, though nobody
+// helps with them.
+TEST(HungStorageTransfers, LeaveOthersAWorker) {
+  const ScratchDirectory scratch;
+  const std::string wanted = pattern(8 * task_bytes, 4);
+  write_file(scratch / "file", wanted);
+  auto* storage = new TwoStorages(Random());
+  const Engine engine(
+      std::make_shared<Scheduler>(small_options, std::unique_ptr<storage::Storage>(storage)));
+  const File hanging(engine, "failing:file", O_RDWR | O_CREAT);
+  const File file(engine, scratch / "file");
+  storage->failing().all_hang = true;
+  std::string never(200 * task_bytes, '.');
+  std::vector<Future> held;
+  for (int i = 0; i < 3; ++i)
+    held.push_back(hanging.read_at_async(never.data(), never.size(), 0));
+  // As much as two workers begin.
+  ASSERT_TRUE(eventually([&] { return storage->failing().reads >= 2 * 64; }));
+  bool all_ready = true;
+  for (int i = 0; i < 3 && all_ready; ++i) {
+    std::string to(wanted.size(), ' ');
+    Future other = file.read_at_async(to.data(), to.size(), 0);
+    all_ready = eventually([&] { return other.ready(); });
+    EXPECT_EQ(other.get(), wanted.size());
+    EXPECT_TRUE(same_bytes(to, wanted));
+  }
+  EXPECT_TRUE(all_ready);
+  for (const Future& future : held)
+    EXPECT_FALSE(future.ready());
+  storage->failing().all_hang = false;
+  within_patience("transfers that hung", [&] {
+    for (Future& future : held)
+      EXPECT_EQ(future.get(), 0U);
+  });
 }
 
 TEST(BulkProgress, IsToldAndReachesTheEnd) {
