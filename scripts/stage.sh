@@ -246,15 +246,15 @@ sanitize() {
 
 # C++ tests, built for aarch64 by a cross compiler and run by QEMU's user emulation.
 stage_aarch64() {
-  local folder=.ferry/aarch64
+  local folder=.ferry/aarch64 packages
   setup_packages aarch64 ||
     setup_die "the packages of scripts/packages-aarch64.txt are missing; install them"
-  if [[ ! -e $folder/complete ]]; then
+  packages=$(setup_words scripts/packages-aarch64-target.txt | paste -sd,)
+  if [[ ! -e $folder/complete || $(<"$folder/complete") != "$packages" ]]; then
     rm -rf "$folder"
-    mmdebstrap --quiet --variant=extract --architectures=arm64 \
-      --include="$(setup_words scripts/packages-aarch64-target.txt | paste -sd,)" bookworm "$folder" ||
+    mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$packages" bookworm "$folder" ||
       setup_die "the headers and libraries of aarch64 could not be put into $folder"
-    : >"$folder/complete"
+    printf '%s\n' "$packages" >"$folder/complete"
   fi
   setup_build aarch64
   # Left out is what this emulation cannot show: the kernel's io_uring, cachestat and robust futexes,

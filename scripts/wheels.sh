@@ -31,8 +31,7 @@ debian_name() {
 
 # ARCHITECTURE RELEASE PACKAGES PATH...: copies these paths of the packages to the architecture's folder.
 unpack() {
-  local path unpacked
-  unpacked=$(mktemp -d)
+  local path unpacked=$scratch/unpacked
   mmdebstrap --quiet --variant=extract --architectures="$(debian_name "$1")" --include="$3" "$2" "$unpacked"
   for path in "${@:4}"; do
     mkdir -p "$folder/$1/$(dirname -- "$path")"
@@ -74,8 +73,7 @@ END
 
 # ARCHITECTURE
 build() {
-  local made
-  made=$(mktemp -d)
+  local made=$scratch/$1
   rm -f "$root/dist"/ferry_io-*_"$1".whl
   SKBUILD_BUILD_DIR=$root/build/wheel-$1 CMAKE_GENERATOR=Ninja \
     CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/wheel.cmake -DFERRY_WHEEL_ROOT=$folder/$1" \
@@ -86,7 +84,6 @@ build() {
     "$made"/*.whl >>"$setup_log"
   mkdir -p "$root/dist"
   mv "$made"/*.whl "$root/dist"
-  rmdir "$made"
 }
 
 architectures=("${@:-x86_64}")
@@ -98,6 +95,9 @@ setup_packages wheels ||
   setup_die "the packages of scripts/packages-wheels.txt are missing; install them"
 setup_lock wheels
 mkdir -p "$folder"
+scratch=$(mktemp -d)
+chmod 755 "$scratch" # mmdebstrap has another user id where it is not run by root
+trap 'rm -rf "$scratch"' EXIT
 make_environment
 for architecture in "${architectures[@]}"; do
   make_root "$architecture"
