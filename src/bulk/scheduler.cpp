@@ -202,7 +202,7 @@ bool Scheduler::has_worker_to_come() const {
     return !worker->asleep && !worker->line;
   });
   return looking >=
-         std::ranges::count_if(lines_, [](const auto& one) { return one.second.workers == 0; });
+         std::ranges::count_if(lines_, [](const auto& one) { return one.second.has_nobody(); });
 }
 
 // Takes a request out of its line, all of which is handed out or cancelled.
@@ -234,7 +234,7 @@ bool Scheduler::wake(std::uint64_t place, unsigned count) {
       all[woken++] = workers_.back().get();
     }
     const auto line = lines_.find(place);
-    if (count > 0 && line != lines_.end() && line->second.workers == 0 && !has_worker_to_come() &&
+    if (count > 0 && line != lines_.end() && line->second.has_nobody() && !has_worker_to_come() &&
         workers_.size() < workers_max && start_worker())
       all[woken++] = workers_.back().get();
     found = count == 0 || !workers_.empty();

@@ -76,7 +76,10 @@ class Scheduler {
     unsigned workers = 0;
     unsigned workers_max = 0;
 
-    bool is_empty() const { return returned.empty() && requests.empty() && job == nullptr; }
+    bool is_empty() const { return !is_offered() && job == nullptr; }
+    // To workers alone: a job has a thread of its own.
+    bool is_offered() const { return !returned.empty() || !requests.empty(); }
+    bool has_nobody() const { return is_offered() && workers == 0; }
     bool take(Claim& claim, std::shared_ptr<FilesJob>& files);
   };
   using Lines = std::map<std::uint64_t, Line>;
