@@ -133,6 +133,24 @@ TEST_F(ViewsTest, ViewsLeaveHalfTheCache) {
   expect_calm();
 }
 
+// The next call would wait for a place that only its own caller gives away.
+TEST_F(ViewsTest, ViewsLeaveAPageOfAnyCache) {
+  for (const std::uint32_t frames : {1U, 2U, 3U}) {
+    make_file(frames, 4);
+    std::vector<PinnedView> views(frames);
+    std::uint32_t held = 0;
+    while (held < frames && caches[0]->hold(0, 1, held * page, page, views[held]).value == page)
+      ++held;
+    EXPECT_EQ(held, frames / 2);
+    test::within_patience("a read beside views", [&] { expect_read(3 * page, page); });
+    write(0, "abc", 2 * page);
+    for (PinnedView& view : views)
+      release_view(memory->view(), 0, view);
+    EXPECT_EQ(caches[0]->flush(0), 0);
+    expect_calm();
+  }
+}
+
 // ---- pages that a group copies itself ----
 
 class PullsTest : public ViewsTest {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -287,6 +288,33 @@ TEST_F(FailingFile, LeavesOthersAWayPastTheCache) {
     EXPECT_TRUE(test::same_bytes(storage->contents(3).substr(77), other));
     storage->faults.writes_one_in = 0;
     expect_flushed(model);
+  }
+}
+
+// All that is left beside its page and beside views is another file's, on its way to the storage:
+// that file's calls wait for it.
+TEST_F(FailingFile, LeavesAnotherThePlacesOfItsOwnPages) {
+  for (const bool late : {false, true}) {
+    make(8, 2, 1);
+    fail_writes(ENOSPC, 1);
+    ASSERT_EQ(write(0, pattern(page, 0), 0), page);
+    ASSERT_EQ(caches[0]->flush(0), -ENOSPC);
+    std::string other = pattern(20 * page, 5);
+    put(1, other);
+    std::vector<PinnedView> views(4);
+    for (std::size_t i = 0; i < 3; ++i)
+      ASSERT_EQ(caches[0]->hold(1, 2, (10 + i) * page, page, views[i]).value, page);
+    storage->faults.late = late;
+    other.replace(0, 4 * page, pattern(4 * page, 6));
+    ASSERT_EQ(write(1, other.substr(0, 4 * page), 0), 4 * page);
+    ASSERT_EQ(memory->view().shared().flights, 1U);
+    EXPECT_EQ(caches[0]->hold(1, 2, 13 * page, page, views[3]).value, page);
+    for (PinnedView& view : views)
+      release_view(memory->view(), 0, view);
+    EXPECT_TRUE(test::same_bytes(read(1, 0, other.size()), other));
+    EXPECT_EQ(caches[0]->flush(1), 0);
+    EXPECT_TRUE(test::same_bytes(storage->contents(2), other));
+    expect_calm();
   }
 }
 

@@ -203,7 +203,13 @@ class Filling {
     const std::uint32_t mine = storage(view_, inode);
     DirtySeen seen;
     std::uint32_t taken = search(mine, frames, wanted, false, seen);
-    if (taken == 0 && seen.own) taken = search(mine, frames, 1, true, seen);
+    if (taken == 0) {
+      // Answered flights that no party has ended hold frames.
+      transfers_.finish_answered();
+      taken = search(mine, frames, 1, true, seen);
+    }
+    if (taken == 0 && transfers_.attend_some_write_back(group_, inode))
+      taken = search(mine, frames, 1, true, seen);
     if (seen.failing) stuck = true;
     if (taken == 0 && (seen.others || is_full_of_others(mine)) && ++fruitless_ >= fruitless_max)
       stuck = true;
@@ -229,8 +235,6 @@ class Filling {
   // Another group entered the page, or every frame is in use: look again, unless frames are stuck.
   FERRY_DEVICE Step give_way(bool stuck) {
     if (stuck) return Step::past;
-    // Answered fills that no party has ended may hold frames.
-    transfers_.finish_answered();
     transfers_.look_later(0, waits_++);
     return Step::again;
   }
@@ -297,8 +301,7 @@ class Filling {
 
   // What a search for frames met.
   struct DirtySeen {
-    bool own = false;  // dirty pages of the storage that the call waits for anyway
-    bool others = false;
+    bool others = false;  // dirty pages of storages that the call does not wait for
     bool failing = false;
   };
   // Up to `wanted` frames, for a file of the storage `mine`. Starts to write back the dirty pages
@@ -319,7 +322,11 @@ class Filling {
         }
         frames_.unpin(frame);
       }
-      (failing(file) != 0 ? seen.failing : own ? seen.own : seen.others) = true;
+      if (failing(file) != 0) {
+        seen.failing = true;
+      } else if (!own) {
+        seen.others = true;
+      }
     });
   }
   // Before these pages are entered. Returns false if an outside call is changing one of them.

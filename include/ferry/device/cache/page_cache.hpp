@@ -314,7 +314,7 @@ class PageCache {
   // Returns false if half the cache is held, or may be by others.
   FERRY_DEVICE bool take_view() {
     if (reader_.views == 0) {
-      const std::uint32_t half = (view_.layout.geometry.frames + 1) / 2;
+      const std::uint32_t half = view_.layout.geometry.frames / 2;
       const std::uint32_t wanted = views_at_once(view_);
       DeviceRef<std::uint32_t> held_pages(view_.shared().held_pages);
       std::uint32_t now = held_pages.load(relaxed);
