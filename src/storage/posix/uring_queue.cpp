@@ -221,8 +221,10 @@ int UringQueue::registered_index(const PosixFile& file, bool direct) {
   Registered& entry = files_[index];
   if (entry.identity == file.identity && entry.direct == direct) return static_cast<int>(index);
   const int fd = direct ? file.direct_fd : file.fd;
-  // Operations prepared but not sent refer to the current file of this index.
+  // Operations prepared but not sent refer to the current file of this index. The kernel may have
+  // no memory for them now.
   if (io_uring_sq_ready(&ring_) > 0) io_uring_submit(&ring_);
+  if (io_uring_sq_ready(&ring_) > 0) return -1;
   if (io_uring_register_files_update(&ring_, index, &fd, 1) != 1) return -1;
   if (!entry.identity) used_.push_back(index);
   entry = Registered{file.identity, direct};

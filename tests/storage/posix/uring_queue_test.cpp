@@ -137,13 +137,15 @@ TEST_F(Uring, DirectWritesReachTheirOwnFile) {
   }
 }
 
-// From now on the kernel takes no entries, as where it has no memory for them.
-bool refuse_entries() {
+// From now on the kernel takes no batch of `from` to `to` entries, as where it has no memory for
+// them.
+bool refuse_entries(unsigned from, unsigned to) {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 0, 3),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 0, 4),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, from, 0, 2),
+      BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, to, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
@@ -172,9 +174,38 @@ TEST_F(Uring, DestructionAwaitsTheKernelAlsoWhereThatTakesNoEntries) {
     queue->submit(prepared);
     queue->flush();  // is kept for the next
     if (turns->try_begin_buffered()) return 2;
-    if (!refuse_entries()) return 77;
+    if (!refuse_entries(1, ~0U)) return 77;
     queue.reset();
     return turns->try_begin_buffered() ? 0 : 1;
+  });
+  if (found == 77) GTEST_SKIP() << "absent: direct I/O, or filters of system calls";
+  EXPECT_EQ(found, 0);
+}
+
+// Two files that share an entry of the kernel's table, and the first one's write is kept back.
+TEST_F(Uring, AWriteThatTheKernelDidNotTakeYetStaysItsFiles) {
+  constexpr std::size_t apart = 512;  // opens
+  const int found = test::in_a_child([&] {
+    if (descriptors_allowed() < 2 * apart + 50) return 77;
+    const auto posix = make_posix(Engine::io_uring);
+    AlignedBytes memory(8192);
+    std::memset(memory.data(), 'a', 4096);
+    std::memset(memory.data() + 4096, 'b', 4096);
+    StorageDriver files(*posix, memory.span());
+    std::vector<File*> opened(apart + 1);
+    for (std::size_t i = 0; i <= apart; ++i)
+      if (files.open(directory / std::to_string(i), O_RDWR | O_CREAT | O_DIRECT, opened[i]) != 0)
+        return 77;
+    if (!refuse_entries(1, 1)) return 77;
+    test::DrivenTransfer first(Kind::write, opened[0], memory.data(), 4096);
+    test::DrivenTransfer second(Kind::write, opened[apart], memory.data() + 4096, 4096);
+    files.queue().submit(first);
+    files.queue().submit(second);
+    files.queue().flush();
+    files.expect_next(2, 4096);
+    const bool right = test::read_file(directory / "0") == std::string(4096, 'a') &&
+                       test::read_file(directory / std::to_string(apart)) == std::string(4096, 'b');
+    return right ? 0 : 1;
   });
   if (found == 77) GTEST_SKIP() << "absent: direct I/O, or filters of system calls";
   EXPECT_EQ(found, 0);
