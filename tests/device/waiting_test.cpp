@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <functional>
@@ -155,6 +156,30 @@ TEST_F(Waiting, ReadsNoClockOnceItSleeps) {
   answer_at_park(10);
   EXPECT_EQ(wait(1), 0);
   EXPECT_EQ(machine.looks_at_clock, 0U);
+}
+
+// Many may wait for a storage that hangs.
+TEST_F(Waiting, WakesUpLessOftenTheLongerItTakes) {
+  constexpr std::uint64_t minute_ns = 60'000'000'000;
+  std::uint64_t longest_ns = 0;
+  std::uint64_t last_ns = 0;
+  machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
+    longest_ns = std::max(longest_ns, machine.now_ns - last_ns);
+    last_ns = machine.now_ns;
+    if (machine.now_ns > minute_ns) word = 1;
+  };
+  EXPECT_EQ(wait(1), 0);
+  EXPECT_LT(machine.parks, 200U);
+  Waiter waiter(policy, host, loop);
+  word = 0;
+  machine.now_ns = machine.parks = last_ns = 0;
+  EXPECT_EQ(waiter.until_passed(word, 1, parked), 0);
+  EXPECT_LT(machine.parks, 200U);
+  EXPECT_LE(longest_ns, 1'001'000'000U);
+  machine.now_ns = machine.parks = last_ns = longest_ns = 0;
+  EXPECT_EQ(waiter.until([] { return machine.now_ns > minute_ns; }, word), 0);
+  EXPECT_LT(machine.parks, 8000U);
+  EXPECT_LE(longest_ns, longest_nap_ns + 1'000'000);
 }
 
 TEST_F(Waiting, NeedsNoParkedWord) {

@@ -112,6 +112,15 @@ struct HostHooks {
   void (*barrier_everywhere)();
 };
 
+// How long a waiting thread sleeps that has slept `sleeps` times: `first_ns`, and later a part of
+// the time that it has waited. Many callers may wait for a storage that hangs, and leave the CPUs
+// to others meanwhile.
+FERRY_DEVICE constexpr std::uint64_t next_sleep_ns(std::uint64_t first_ns, std::uint64_t sleeps,
+                                                   std::uint64_t longest_ns = 1'000'000'000) {
+  const std::uint64_t grown = first_ns << (sleeps < 128 ? sleeps / 8 : 16);
+  return grown < longest_ns ? grown : longest_ns;
+}
+
 inline constexpr unsigned gpu_nap_ns = 1000;
 
 FERRY_DEVICE inline void park(const HostHooks& hooks, const std::uint32_t& word,

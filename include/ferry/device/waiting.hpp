@@ -30,10 +30,11 @@ FERRY_DEVICE inline std::uint64_t clock_ns(const HostHooks& hooks) {
 #endif
 }
 
-// Longest sleep between two looks at the server's phase.
+// The first sleeps between two looks at the server's phase; later ones last up to a second.
 inline constexpr std::uint64_t park_slice_ns = 50'000'000;
-// And if no wake-up is certain.
+// And if no wake-up is certain, up to 10 ms.
 inline constexpr std::uint64_t nap_ns = 50'000;
+inline constexpr std::uint64_t longest_nap_ns = 10'000'000;
 inline constexpr std::uint64_t no_limit = ~std::uint64_t{0};
 
 class Waiter {
@@ -51,7 +52,7 @@ class Waiter {
     announce(parked, 1);
     int error = 0;
     const std::uint64_t start = limit_ns == no_limit ? 0 : clock_ns(hooks_);
-    for (;;) {
+    for (std::uint64_t sleeps = 0;; ++sleeps) {
       const std::uint32_t seen = watched.load(seq_cst);
       if (seen == wanted) break;
       if (limit_ns != no_limit && clock_ns(hooks_) - start >= limit_ns) {
@@ -64,7 +65,7 @@ class Waiter {
         if (watched.load(seq_cst) == wanted) error = 0;
         break;
       }
-      sleep(word, seen, park_slice_ns);
+      sleep(word, seen, next_sleep_ns(park_slice_ns, sleeps));
     }
     announce(parked, 0);
     return error;
@@ -78,18 +79,18 @@ class Waiter {
       return static_cast<std::int32_t>(seen - wanted) >= 0;
     };
     if (spin([&] { return passed(watched.load(acquire)); })) return 0;
-    for (;;) {
+    for (std::uint64_t sleeps = 0;; ++sleeps) {
       announce(&parked, 1);
       const std::uint32_t seen = watched.load(seq_cst);
       if (passed(seen)) return 0;
       if (const int error = server_error(); error != 0)
         return passed(watched.load(seq_cst)) ? 0 : error;
-      sleep(word, seen, park_slice_ns);
+      sleep(word, seen, next_sleep_ns(park_slice_ns, sleeps));
     }
   }
 
   // Waits until `condition()` holds; for conditions without a signal (space in a ring). With a word
-  // that is likely to change then, naps end at its change, and after nap_ns in any case;
+  // that is likely to change then, naps end at its change, and after longest_nap_ns in any case;
   // -ETIMEDOUT as above.
   template <class Condition>
   FERRY_DEVICE int until(Condition condition, std::uint64_t limit_ns = no_limit) {
@@ -99,7 +100,9 @@ class Waiter {
   FERRY_DEVICE int until(Condition condition, std::uint32_t& word,
                          std::uint64_t limit_ns = no_limit) {
     const std::uint32_t seen = SystemRef<std::uint32_t>(word).load(relaxed);
-    return until_true(condition, limit_ns, [&] { sleep(word, seen, nap_ns); });
+    std::uint64_t naps = 0;
+    return until_true(condition, limit_ns,
+                      [&] { sleep(word, seen, next_sleep_ns(nap_ns, naps++, longest_nap_ns)); });
   }
 
   FERRY_DEVICE bool slept() const { return slept_; }

@@ -163,7 +163,7 @@ class CachedFiles {
     DeviceRef<std::int32_t>(view_.open_file(handle).handle).store(0, release);
     if (!is_regular(status) || status.generated != 0) return false;
     // Waits only for an open or a close of the same file in progress.
-    for (;;) {
+    for (std::uint64_t sleeps = 0;;) {
       Inode* inode = nullptr;
       Joining joining;
       {
@@ -173,7 +173,7 @@ class CachedFiles {
       if (joining == Joining::refused) return false;
       if (joining == Joining::joined) return true;
       if (joining == Joining::later) {
-        rest_while_busy(*inode);
+        rest_while_busy(*inode, sleeps++);
         continue;
       }
       forget_former(*inode, status);
@@ -459,7 +459,7 @@ class CachedFiles {
   enum class Leaving : std::uint8_t { closed_already, one_of_many, last_writer, last };
   // Removes the handle from the file. The record is `busy` if the rest takes long.
   FERRY_DEVICE_CALL Leaving leave(OpenFile& entry, std::int32_t handle, Inode& inode) {
-    for (;;) {
+    for (std::uint64_t sleeps = 0;; ++sleeps) {
       {
         const SpinLock lock(view_.shared().open_lock, hooks_);
         if (DeviceRef<std::int32_t>(entry.handle).load(acquire) != handle)
@@ -467,7 +467,7 @@ class CachedFiles {
         if (inode.busy == 0) return leave_now(entry, handle, inode);
         inode.busy = busy_and_waited;
       }
-      rest_while_busy(inode);
+      rest_while_busy(inode, sleeps);
     }
   }
   // Under open_lock.
@@ -517,8 +517,8 @@ class CachedFiles {
     if (busy == busy_and_waited) wake(hooks_, inode.busy);
   }
   // Until the record is not busy any more, or for a while.
-  FERRY_DEVICE void rest_while_busy(const Inode& inode) const {
-    park(hooks_, inode.busy, busy_and_waited, park_slice_ns);
+  FERRY_DEVICE void rest_while_busy(const Inode& inode, std::uint64_t sleeps) const {
+    park(hooks_, inode.busy, busy_and_waited, next_sleep_ns(park_slice_ns, sleeps));
   }
 
   FERRY_DEVICE std::uint32_t next_id(std::uint32_t id) const {

@@ -146,7 +146,7 @@ class OutsideCalls {
     const std::uint32_t waited = now | Inode::outside_waited;
     if (now == waited ||
         DeviceRef<std::uint32_t>(outside).compare_exchange_strong(now, waited, relaxed, relaxed))
-      park(hooks_, outside, waited, park_slice_ns);
+      park(hooks_, outside, waited, next_sleep_ns(park_slice_ns, looks - looks_before_parking));
 #endif
   }
 

@@ -90,7 +90,7 @@ class Transfers {
   // is cleared after a transfer bounded by the server's life.
   FERRY_DEVICE_CALL std::uint64_t wait_while(std::uint32_t frame, std::uint64_t flags) const {
     Frame& waited = view_.frame(frame);
-    for (int looks = 0;; ++looks) {
+    for (std::uint64_t looks = 0;; ++looks) {
       const std::uint64_t now = frames_.state(frame).load(acquire);
       if ((now & flags) == 0) return now;
       const std::uint32_t flight = DeviceRef<std::uint32_t>(waited.flight).load(acquire);
@@ -102,7 +102,7 @@ class Transfers {
         pause_briefly();
         continue;
       }
-      sleep_while(frame, flags);
+      sleep_while(frame, flags, looks - looks_before_parking);
     }
   }
   // After this many failed looks at something without notification, like a writer, which ends soon
@@ -110,7 +110,8 @@ class Transfers {
   FERRY_DEVICE_CALL void look_later(std::uint32_t frame, std::uint32_t looks) const {
     if (looks < looks_before_parking) return yield(hooks_);
     std::uint32_t& word = view_.frame(frame).wake;
-    park(hooks_, word, DeviceRef<std::uint32_t>(word).load(relaxed), nap_ns);
+    park(hooks_, word, DeviceRef<std::uint32_t>(word).load(relaxed),
+         next_sleep_ns(nap_ns, looks - looks_before_parking, longest_nap_ns));
   }
   // Clears `flags` and sets `also`; skips the wake-up without waiters.
   FERRY_DEVICE void end(std::uint32_t frame, std::uint64_t flags, std::uint64_t also = 0) const {
@@ -276,9 +277,10 @@ class Transfers {
   }
 
  private:
-  static constexpr int looks_before_parking = 200;
+  static constexpr std::uint32_t looks_before_parking = 200;
   static constexpr std::uint64_t park_slice_ns = 10'000'000;
   static constexpr std::uint64_t nap_ns = 100'000;
+  static constexpr std::uint64_t longest_nap_ns = 10'000'000;
 
   FERRY_DEVICE DeviceRef<std::uint64_t> state(std::uint32_t index) const {
     return DeviceRef<std::uint64_t>(view_.flight(index).state);
@@ -389,8 +391,10 @@ class Transfers {
   }
 
   // Until one of `flags` is cleared, or for a while.
-  FERRY_DEVICE void sleep_while(std::uint32_t frame, std::uint64_t flags) const {
+  FERRY_DEVICE void sleep_while(std::uint32_t frame, std::uint64_t flags,
+                                std::uint64_t sleeps) const {
 #if defined(__CUDA_ARCH__)
+    (void)sleeps;
     yield(hooks_);
 #else
     // The party that ends the transfer clears the flag and then grows the word, if it finds
@@ -399,7 +403,7 @@ class Transfers {
     const std::uint32_t seen = DeviceRef<std::uint32_t>(waited.wake).load(acquire);
     if ((frames_.state(frame).fetch_or(State::waited, acq_rel) & flags) == 0) return;
     if (DeviceRef<std::uint32_t>(waited.flight).load(acquire) != 0) return;  // X3
-    park(hooks_, waited.wake, seen, park_slice_ns);
+    park(hooks_, waited.wake, seen, next_sleep_ns(park_slice_ns, sleeps));
 #endif
   }
 
