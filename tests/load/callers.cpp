@@ -52,14 +52,20 @@ std::string LoadCaller::doing() const {
 }
 
 template <class Call>
-std::int64_t LoadCaller::make(LoadCall kind, const Call& call) {
+std::int64_t LoadCaller::make(const CallerFiles& files, LoadCall kind, const Call& call) {
+  const std::uint64_t hung_before = load_.hung_ns();
+  const std::uint64_t ready_before = load_.server_ready_ns;
   const auto begin = Clock::now();
   doing_ = kind;
   began_ = static_cast<std::uint64_t>(begin.time_since_epoch().count());
   const auto result = static_cast<std::int64_t>(call());
   began_ = 0;
   const auto took = static_cast<std::uint64_t>((Clock::now() - begin).count());
-  load_.latencies->note(place_, kind, took);
+  const std::uint64_t hung = std::min(load_.hung_ns() - hung_before, took);
+  load_.latencies->note(place_, kind, took, hung > 0);
+  if (!where().hangs && load_.slow.wants(took))
+    load_.slow.note(
+        {took, hung, load_.server_ready_ns - ready_before, doing() + ", " + files.way()});
   if (result < 0) {
     ++load_.failed_calls;
     const auto error = static_cast<int>(-result);
@@ -85,13 +91,13 @@ bool LoadCaller::open_shared(CallerFiles& files) {
   if (random_.one_in(8)) flags |= O_DSYNC;
   if (random_.one_in(8)) flags |= O_DIRECT;
   const std::string path = where().path_of(shared_name_);
-  shared_ = static_cast<int>(make(LoadCall::open, [&] { return files.open(path, flags); }));
+  shared_ = static_cast<int>(make(files, LoadCall::open, [&] { return files.open(path, flags); }));
   return shared_ > 0;
 }
 
 void LoadCaller::close_shared(CallerFiles& files) {
   if (shared_ <= 0) return;
-  const auto result = make(LoadCall::close, [&] { return files.close(shared_); });
+  const auto result = make(files, LoadCall::close, [&] { return files.close(shared_); });
   shared_ = 0;
   for (OwnedPiece& piece : pieces_)
     result == 0 ? piece.secure() : piece.lose();
@@ -109,7 +115,7 @@ void LoadCaller::check_piece(std::uint64_t piece, Bytes got, const char* how) {
 
 void LoadCaller::read_piece(CallerFiles& files) {
   const std::uint64_t piece = random_.below(pieces);
-  const auto got = make(LoadCall::read, [&] {
+  const auto got = make(files, LoadCall::read, [&] {
     return files.read(shared_, buffer_.data(), OwnedPiece::bytes, offset_of(piece));
   });
   if (got >= 0) check_piece(piece, Bytes(buffer_).first(static_cast<std::size_t>(got)), "a read");
@@ -122,8 +128,8 @@ void LoadCaller::read_wide(CallerFiles& files) {
 #endif
   const std::uint64_t begin = random_.below(pieces * together * OwnedPiece::bytes);
   const std::uint64_t bytes = random_.between(1, buffer_.size());
-  const auto got =
-      make(LoadCall::read, [&] { return files.read(shared_, buffer_.data(), bytes, begin); });
+  const auto got = make(files, LoadCall::read,
+                        [&] { return files.read(shared_, buffer_.data(), bytes, begin); });
   if (got <= 0) return;
   const std::uint64_t end = begin + static_cast<std::uint64_t>(got);
   for (std::uint64_t piece = 0; piece < pieces; ++piece) {
@@ -139,15 +145,15 @@ void LoadCaller::write_piece(CallerFiles& files) {
   if (pieces_[piece].is_crowded()) return sync_shared(files, false);
   const std::uint64_t key = new_key();
   fill(std::span(buffer_).first(OwnedPiece::bytes), key);
-  const auto wrote = make(LoadCall::write, [&] {
+  const auto wrote = make(files, LoadCall::write, [&] {
     return files.write(shared_, buffer_.data(), OwnedPiece::bytes, offset_of(piece));
   });
   pieces_[piece].wrote(key, wrote == static_cast<std::int64_t>(OwnedPiece::bytes));
 }
 
 void LoadCaller::sync_shared(CallerFiles& files, bool flushes) {
-  const auto result = flushes ? make(LoadCall::flush, [&] { return files.flush(shared_); })
-                              : make(LoadCall::sync, [&] { return files.sync(shared_); });
+  const auto result = flushes ? make(files, LoadCall::flush, [&] { return files.flush(shared_); })
+                              : make(files, LoadCall::sync, [&] { return files.sync(shared_); });
   if (result != 0) return;
   for (OwnedPiece& piece : pieces_)
     piece.secure();
@@ -181,7 +187,8 @@ bool LoadCaller::make_own_anew(CallerFiles& files) {
   if (!remove_own(files)) return false;
   const std::string path = own_path(false);
   constexpr int flags = O_RDWR | O_CREAT | O_APPEND | O_TRUNC;
-  own_handle_ = static_cast<int>(make(LoadCall::open, [&] { return files.open(path, flags); }));
+  own_handle_ =
+      static_cast<int>(make(files, LoadCall::open, [&] { return files.open(path, flags); }));
   if (own_handle_ > 0) {
     own_.is_new();
   } else if (where().is_served) {
@@ -194,13 +201,13 @@ bool LoadCaller::open_own(CallerFiles& files) {
   if (!own_.is_known()) return make_own_anew(files);
   if (own_handle_ > 0) return true;
   const std::string path = own_path(false);
-  own_handle_ =
-      static_cast<int>(make(LoadCall::open, [&] { return files.open(path, O_RDWR | O_APPEND); }));
+  own_handle_ = static_cast<int>(
+      make(files, LoadCall::open, [&] { return files.open(path, O_RDWR | O_APPEND); }));
   return own_handle_ > 0;
 }
 
 void LoadCaller::close_own(CallerFiles& files) {
-  if (own_handle_ > 0) make(LoadCall::close, [&] { return files.close(own_handle_); });
+  if (own_handle_ > 0) make(files, LoadCall::close, [&] { return files.close(own_handle_); });
   own_handle_ = 0;
 }
 
@@ -211,7 +218,7 @@ bool LoadCaller::remove_own(CallerFiles& files) {
   for (const bool other : {false, true}) {
     if (other && !files.can_rename()) continue;
     const std::string path = own_path(other);
-    const auto result = make(LoadCall::unlink, [&] { return files.unlink(path); });
+    const auto result = make(files, LoadCall::unlink, [&] { return files.unlink(path); });
     removed = removed && (result == 0 || result == -ENOENT);
   }
   // A server may carry out later what it did not answer: that name is used no more.
@@ -245,8 +252,8 @@ void LoadCaller::append_own(CallerFiles& files) {
   const std::uint64_t bytes = random_.between(1, 3000);
   const std::uint64_t key = new_key();
   fill(std::span(buffer_).first(bytes), key);
-  const auto wrote =
-      make(LoadCall::append, [&] { return files.append(own_handle_, buffer_.data(), bytes); });
+  const auto wrote = make(files, LoadCall::append,
+                          [&] { return files.append(own_handle_, buffer_.data(), bytes); });
   if (wrote == static_cast<std::int64_t>(bytes)) {
     own_.append(key, bytes);
   } else {
@@ -255,12 +262,12 @@ void LoadCaller::append_own(CallerFiles& files) {
 }
 
 void LoadCaller::read_own(CallerFiles& files) {
-  const auto size = make(LoadCall::status, [&] { return files.size(own_handle_); });
+  const auto size = make(files, LoadCall::status, [&] { return files.size(own_handle_); });
   if (size >= 0 && size != static_cast<std::int64_t>(own_.size()))
     find("its own file has " + std::to_string(size) + " bytes instead of " +
          std::to_string(own_.size()));
   const std::uint64_t from = random_.below(own_.size() + 100);
-  const auto got = make(LoadCall::read, [&] {
+  const auto got = make(files, LoadCall::read, [&] {
     return files.read(own_handle_, buffer_.data(), buffer_.size(), from);
   });
   if (got < 0) return;
@@ -273,7 +280,8 @@ void LoadCaller::read_own(CallerFiles& files) {
 
 void LoadCaller::truncate_own(CallerFiles& files) {
   const std::uint64_t to = random_.below(own_.size() + 2000);
-  const auto result = make(LoadCall::truncate, [&] { return files.truncate(own_handle_, to); });
+  const auto result =
+      make(files, LoadCall::truncate, [&] { return files.truncate(own_handle_, to); });
   if (result == 0) {
     own_.truncate(to);
   } else {
@@ -285,7 +293,7 @@ void LoadCaller::rename_own(CallerFiles& files) {
   close_own(files);
   const std::string from = own_path(false);
   const std::string to = own_path(true);
-  const auto result = make(LoadCall::rename, [&] { return files.rename(from, to); });
+  const auto result = make(files, LoadCall::rename, [&] { return files.rename(from, to); });
   if (result == 0) {
     own_renamed_ = !own_renamed_;
   } else {
@@ -332,7 +340,7 @@ void LoadCaller::check_all(CallerFiles& files) {
   files.sync(shared_);
   sync_shared(files, false);
   for (std::uint64_t piece = 0; piece < pieces; ++piece) {
-    const auto got = make(LoadCall::read, [&] {
+    const auto got = make(files, LoadCall::read, [&] {
       return files.read(shared_, buffer_.data(), OwnedPiece::bytes, offset_of(piece));
     });
     if (got < 0) continue;

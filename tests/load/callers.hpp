@@ -41,6 +41,10 @@ struct Load {
   std::uint64_t seed = 0;
   std::vector<LoadPlace> places;
   Latencies* latencies = nullptr;
+  std::function<std::uint64_t()> hung_ns;  // for how long something has hung until now, in all
+  // For how long a server loop has been ready to run without a CPU, on average; a moment ago.
+  std::atomic<std::uint64_t> server_ready_ns{0};
+  SlowCalls slow;  // of storages that do not hang
   LoadFindings findings;
   std::atomic<bool> faults{true};
   std::atomic<std::uint64_t> checked_bytes{0};
@@ -74,7 +78,7 @@ class LoadCaller {
 
   // Makes a call; notes how long it took, and an error that may not be.
   template <class Call>
-  std::int64_t make(LoadCall kind, const Call& call);
+  std::int64_t make(const CallerFiles& files, LoadCall kind, const Call& call);
   void find(const std::string& what);
 
   bool open_shared(CallerFiles& files);

@@ -44,6 +44,7 @@ struct LoadPlace {
   std::string directory;  // the same folder for plain system calls; empty: it has none
   std::chrono::milliseconds request_bound{0};
   std::string source;      // of that bound
+  bool hangs = false;      // for longer than others
   bool is_served = false;  // by a server beyond the process: what failed may happen later
 
   std::string path_of(const std::string& file) const { return prefix + file + suffix; }
@@ -76,23 +77,50 @@ class Latencies {
  public:
   Latencies(const std::vector<LoadPlace>& places, std::chrono::milliseconds scheduling);
 
-  void note(std::size_t place, LoadCall kind, std::uint64_t ns);
+  // `beside_hang`: the storage that hangs did so during the call.
+  void note(std::size_t place, LoadCall kind, std::uint64_t ns, bool beside_hang);
   const bench::LatencyHistogram& of(std::size_t place, LoadCall kind) const {
-    return cells_[place * kinds + static_cast<std::size_t>(kind)].histogram;
+    return cell(place, kind).histogram;
   }
   Nanoseconds bound_of(std::size_t place, LoadCall kind) const;
   // A line for each call that was beyond its bound: none is good.
   std::vector<std::string> beyond_bounds() const;
-  std::string table() const;  // after all calls
+  // After all calls. `plain`: of system calls on the same file systems.
+  std::string table(const Latencies& plain) const;
 
  private:
   struct Cell {
     std::mutex mutex;
     bench::LatencyHistogram histogram;
+    std::uint64_t longest_alone_ns = 0;  // beside no hang
   };
+  const Cell& cell(std::size_t place, LoadCall kind) const {
+    return cells_[place * kinds + static_cast<std::size_t>(kind)];
+  }
   const std::vector<LoadPlace>& places_;
   const std::chrono::milliseconds scheduling_;
   std::vector<Cell> cells_;
+};
+
+// The longest calls, with what tells whom they waited for. Thread-safe.
+class SlowCalls {
+ public:
+  struct Call {
+    std::uint64_t ns = 0;
+    std::uint64_t beside_hang_ns = 0;   // of these
+    std::uint64_t server_ready_ns = 0;  // in which the server waited for a CPU
+    std::string what;
+  };
+  // Whether it is long enough to be kept.
+  bool wants(std::uint64_t ns) const { return ns > least_ns_; }
+  void note(Call call);
+  std::string text() const;
+
+ private:
+  static constexpr std::size_t kept = 10;
+  mutable std::mutex mutex_;
+  std::atomic<std::uint64_t> least_ns_{0};
+  std::vector<Call> calls_;  // the longest first
 };
 
 // Beside the requests: the watch of a server that stands still (RuntimeOptions::liveness_timeout)

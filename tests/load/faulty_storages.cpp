@@ -12,6 +12,10 @@ namespace {
 
 FaultyStorages* faulty = nullptr;
 
+std::int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 // Sleeps until then, or until it should stop.
 void sleep_for(const std::stop_token& stop, std::chrono::milliseconds time) {
   std::mutex mutex;
@@ -83,6 +87,11 @@ std::uint64_t FaultyStorages::injected() const {
   return sum;
 }
 
+std::uint64_t FaultyStorages::hung_ns() const {
+  const std::int64_t hung = hung_;
+  return static_cast<std::uint64_t>(hung < 0 ? hung + now_ns() : hung);
+}
+
 void FaultyStorages::fail_operations(const std::stop_token& stop, test::Random random) {
   while (!stop.stop_requested()) {
     for (const Made& one : made_) {
@@ -102,11 +111,13 @@ void FaultyStorages::hang(const std::stop_token& stop, test::Random random,
   while (!stop.stop_requested()) {
     sleep_for(stop, pause);
     const Made& one = random.pick(made_);
+    hung_ -= now_ns();
     one.both->failing().all_hang = true;
     ++hangs_;
     // One in ten is as long as they get.
     sleep_for(stop, random.one_in(10) ? longest : longest / 10);
     one.both->failing().all_hang = false;
+    hung_ += now_ns();
   }
 }
 

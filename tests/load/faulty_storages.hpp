@@ -42,6 +42,8 @@ class FaultyStorages {
   void stop();
   std::uint64_t injected() const;
   std::uint64_t hangs() const { return hangs_; }
+  // For how long something has hung until now, in all.
+  std::uint64_t hung_ns() const;
   std::uint64_t troubles() const { return troubles_; }
 
   // For make_router().
@@ -59,6 +61,8 @@ class FaultyStorages {
   std::vector<std::jthread> threads_;
   std::atomic<std::uint64_t> struck_{0};
   std::atomic<std::uint64_t> hangs_{0};
+  // The ns of all hangs; less the time when it began during one, which makes it negative.
+  std::atomic<std::int64_t> hung_{0};
   std::atomic<std::uint64_t> troubles_{0};
 };
 

@@ -23,6 +23,7 @@ class CallerFiles {
  public:
   virtual ~CallerFiles() = default;
   virtual void choose_way(test::Random&) {}  // of the next calls
+  virtual std::string way() const = 0;
   virtual int open(const std::string& path, int flags) = 0;
   virtual int close(int file) = 0;
   virtual std::int64_t read(int file, unsigned char* to, std::uint64_t bytes,
@@ -49,10 +50,18 @@ class DeviceFiles final : public CallerFiles {
   void choose_way(test::Random& random) override {
     using enum device::Placement;
     constexpr device::Placement placements[] = {host, compute, service, automatic};
-    calls_.use(placements[random.below(4)]);
+    placement_ = random.below(4);
+    calls_.use(placements[placement_]);
     in_arena_ = random.one_in(2);
     waits_later_ = random.one_in(4);
     in_pieces_ = random.one_in(4);
+  }
+  std::string way() const override {
+    constexpr const char* names[] = {"host", "compute", "service", "automatic"};
+    return std::string(names[placement_]) + (in_arena_ ? ", in the arena" : "") +
+           (waits_later_ ? ", waited for later"
+            : in_pieces_ ? ", in pieces"
+                         : "");
   }
   int open(const std::string& path, int flags) override {
     const int file = calls_.open(path.c_str(), flags, 0644);
@@ -117,6 +126,7 @@ class DeviceFiles final : public CallerFiles {
   Calls& calls_;
   unsigned char* const memory_;
   const std::uint64_t memory_bytes_;
+  std::size_t placement_ = 0;
   bool in_arena_ = false;
   bool waits_later_ = false;
   bool in_pieces_ = false;
@@ -127,6 +137,7 @@ class BulkFiles final : public CallerFiles {
   explicit BulkFiles(const bulk::Engine& engine) : engine_(engine) {}
 
   void choose_way(test::Random& random) override { waits_later_ = random.one_in(2); }
+  std::string way() const override { return waits_later_ ? "waited for later" : "waited for"; }
   int open(const std::string& path, int flags) override {
     return attempt([&] {
       auto file = std::make_unique<bulk::File>(engine_, path, flags, 0644);

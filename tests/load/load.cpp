@@ -20,6 +20,7 @@
 #include <ferry/ferry.hpp>
 
 #include "base/cpus.hpp"
+#include "load/bystander.hpp"
 #include "load/callers.hpp"
 #include "load/calls.hpp"
 #include "load/faulty_storages.hpp"
@@ -33,8 +34,9 @@ namespace ferry::load {
 namespace {
 
 constexpr unsigned stretches = 10;
-constexpr std::size_t warm_up = 3;            // of these
-constexpr std::uint64_t caller_bytes = 4096;  // of device memory
+constexpr std::uint64_t bulk_slab_bytes = 2 << 20;  // of Lanes
+constexpr std::size_t warm_up = 3;                  // of these
+constexpr std::uint64_t caller_bytes = 4096;        // of device memory
 constexpr std::chrono::seconds server_timeout{5};
 constexpr unsigned pool_threads = 64;  // of a pool of blocking calls, at most; they stay
 
@@ -77,6 +79,8 @@ class LoadRun {
     latencies_ =
         std::make_unique<Latencies>(load_.places, scheduling_bound(options.callers, usable_cpus()));
     load_.latencies = latencies_.get();
+    load_.hung_ns = [this] { return storages_.hung_ns(); };
+    bystander_ = std::make_unique<Bystander>(load_.places);
     RuntimeOptions wishes;
     wishes.device_threads = options.callers;
     wishes.server_threads = 2;
@@ -120,11 +124,15 @@ class LoadRun {
     const auto began = Clock::now();
     for (unsigned i = 1; i <= stretches; ++i) {
       const auto until = began + options_.time * i / stretches;
+      bystander_->start();
       on_all([this, until](LoadCaller& caller, CallerFiles& files) {
         caller.work(files, until, options_.steps);
       });
+      bystander_->stop();
       samples_.push_back(settled_holdings());
-      if (options_.says_progress) std::cout << line_of(samples_.back()) << std::endl;
+      in_flight_.push_back(storages_.made().front().both->most_in_flight());
+      bulk_workers_.push_back(engine_->statistics().workers_started);
+      if (options_.says_progress) std::cout << line_of(samples_.size() - 1) << std::endl;
     }
     const auto took = Clock::now() - began;
     storages_.stop();
@@ -145,14 +153,13 @@ class LoadRun {
       load_.places.push_back({name, folder + "/", "", folder, options_.local_bound,
                               "the kernel bounds no request to it; " +
                                   std::to_string(options_.local_bound.count()) +
-                                  " ms are given each",
-                              false});
+                                  " ms are given each"});
     };
     local("disk", disk_.path());
     if (memory_folder_ != nullptr) local("tmpfs", memory_folder_->path());
     load_.places.push_back({"failing", std::string(test::TwoStorages::prefix), "", "",
                             options_.longest_hang + milliseconds(100),
-                            "the longest injected hang, for each request", false});
+                            "the longest injected hang, for each request", true});
     // A server's requests wait for a turn there.
     const auto served = [&](const std::string& kind, const char* name, unsigned workers) {
       const std::optional<test::ServedFolder> server = test::served_folder(kind);
@@ -169,7 +176,7 @@ class LoadRun {
                               "?timeout= of " + std::to_string(server_timeout.count()) +
                                   " s for each request, at most " + std::to_string(turns) +
                                   " turns at the workers",
-                              true});
+                              false, true});
     };
     served("NFS", "nfs", 16);
     served("CEPH", "ceph", 0);
@@ -211,12 +218,14 @@ class LoadRun {
   }
 
   // A call that does not return cannot be stopped.
-  void watch_calls(const std::stop_token& stop) const {
+  void watch_calls(const std::stop_token& stop) {
     Nanoseconds longest{0};
     for (std::size_t place = 0; place < load_.places.size(); ++place)
       longest = std::max(longest, latencies_->bound_of(place, LoadCall::sync));
+    const ReadyTime server("ferry-server");
     while (!stop.stop_requested()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      load_.server_ready_ns = server.ns();
       const auto now = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
       for (const auto& caller : callers_) {
         const std::uint64_t began = caller->call_began();
@@ -230,12 +239,24 @@ class LoadRun {
     }
   }
 
-  static std::string line_of(const Holdings& held) {
+  std::string line_of(std::size_t sample) const {
+    const Holdings& held = samples_[sample];
     std::ostringstream line;
     line << held.descriptors << " descriptors, " << held.threads << " threads, "
          << held.resident_bytes / 1024 << " KiB resident, " << held.heap_bytes / 1024
-         << " KiB of the heap";
+         << " KiB of the heap, at most " << in_flight_[sample] << " requests in flight ("
+         << in_flight_[sample] * sizeof(server::Job) / 1024 << " KiB of the loops' tables)";
     return line.str();
+  }
+
+  static std::string text_of(const bench::LatencyHistogram& hand_overs) {
+    char text[120];
+    const auto ms = [](std::uint64_t ns) { return static_cast<double>(ns) / 1e6; };
+    std::snprintf(
+        text, sizeof text,
+        "a hand-over to a thread and back took %.3f ms (50 %%), %.1f (99 %%), %.1f (longest)",
+        ms(hand_overs.percentile(500)), ms(hand_overs.percentile(990)), ms(hand_overs.longest_ns));
+    return text;
   }
 
   LoadReport report(Clock::duration took) const {
@@ -247,9 +268,18 @@ class LoadRun {
     // The pools of two storages for each server, which start when it first holds much up.
     allowance.threads += 2 * pool_threads * folders_.size();
     // The loops' tables, which grow when a storage that hangs holds more requests than before.
-    const std::uint64_t tables = std::uint64_t{options_.callers} * 2 * sizeof(server::Job);
-    allowance.heap_bytes += tables;
-    allowance.resident_bytes += tables;
+    // They start with 256 entries, and grow by as many.
+    if (in_flight_.back() > in_flight_[warm_up - 1]) {
+      const std::uint64_t tables = 2 * in_flight_.back() * sizeof(server::Job);
+      allowance.heap_bytes += tables;
+      allowance.resident_bytes += tables;
+    }
+    // Workers of the bulk engine that started because those before them were held up, each with a
+    // queue and a slab of memory.
+    const std::uint64_t started = bulk_workers_.back() - bulk_workers_[warm_up - 1];
+    allowance.threads += started;
+    allowance.descriptors += 2 * started;
+    allowance.resident_bytes += started * (bulk_slab_bytes + (std::uint64_t{1} << 20));
     made.growth = growth(samples_, warm_up, allowance);
     std::uint64_t calls = 0;
     for (std::size_t place = 0; place < load_.places.size(); ++place)
@@ -264,9 +294,12 @@ class LoadRun {
          << " faults injected, " << storages_.hangs() << " hangs, " << storages_.troubles()
          << " troubles of servers; " << load_.checked_bytes << " bytes checked, "
          << load_.findings.count() << " findings\n"
-         << "after the warm-up: " << line_of(samples_[warm_up - 1]) << "\n"
-         << "at the end:        " << line_of(samples_.back()) << "\n"
-         << latencies_->table();
+         << "after the warm-up: " << line_of(warm_up - 1) << "\n"
+         << "at the end:        " << line_of(samples_.size() - 1) << "\n"
+         << latencies_->table(bystander_->calls()) << "plain: system calls beside the load; "
+         << text_of(bystander_->hand_overs()) << "\n"
+         << "the longest calls on storages that do not hang:\n"
+         << load_.slow.text();
     made.text = text.str();
     return made;
   }
@@ -281,6 +314,7 @@ class LoadRun {
   Load load_;
   std::vector<std::string> folders_;  // made on servers
   std::unique_ptr<Latencies> latencies_;
+  std::unique_ptr<Bystander> bystander_;
   FaultyStorages storages_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<bulk::Engine> engine_;
@@ -288,6 +322,9 @@ class LoadRun {
   std::vector<std::unique_ptr<LoadCaller>> callers_;
   std::vector<std::unique_ptr<BulkFiles>> bulk_files_;
   std::vector<Holdings> samples_;
+  // At each sample: the most requests that the server's loops have had in flight at once.
+  std::vector<std::uint64_t> in_flight_;
+  std::vector<std::uint64_t> bulk_workers_;
 };
 
 }  // namespace

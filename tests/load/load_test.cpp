@@ -93,9 +93,9 @@ TEST(LoadLatencies, ACallBeyondItsBoundIsNamed) {
   const std::vector<LoadPlace> places{{"slow", "", "", "", std::chrono::seconds(1), "its timeout"}};
   Latencies latencies(places, scheduling_bound(16, 2));
   const auto bound = static_cast<std::uint64_t>(latencies.bound_of(0, LoadCall::read).count());
-  latencies.note(0, LoadCall::read, bound);
+  latencies.note(0, LoadCall::read, bound, true);
   EXPECT_TRUE(latencies.beyond_bounds().empty());
-  latencies.note(0, LoadCall::read, bound + 1'000'000);
+  latencies.note(0, LoadCall::read, bound + 1'000'000, true);
   ASSERT_EQ(latencies.beyond_bounds().size(), 1U);
   EXPECT_NE(latencies.beyond_bounds().front().find("its timeout"), std::string::npos);
 }

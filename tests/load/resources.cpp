@@ -29,6 +29,25 @@ Holdings holdings_now() {
   return now;
 }
 
+ReadyTime::ReadyTime(const std::string& thread_name) {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::ifstream(task.path() / "comm") >> name;
+    if (name == thread_name) files_.push_back(task.path() / "schedstat");
+  }
+}
+
+std::uint64_t ReadyTime::ns() const {
+  std::uint64_t sum = 0;
+  for (const std::string& file : files_) {
+    std::uint64_t ran = 0;
+    std::uint64_t ready = 0;
+    std::ifstream(file) >> ran >> ready;
+    sum += ready;
+  }
+  return files_.empty() ? 0 : sum / files_.size();
+}
+
 std::vector<std::string> growth(const std::vector<Holdings>& samples, std::size_t warm_up,
                                 const Allowance& allowance) {
   std::vector<std::string> found;

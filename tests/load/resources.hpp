@@ -16,6 +16,17 @@ struct Holdings {
 };
 Holdings holdings_now();
 
+// For how long this process's threads of that name have been ready to run without a CPU, on
+// average.
+class ReadyTime {
+ public:
+  explicit ReadyTime(const std::string& thread_name);  // of those that are there
+  std::uint64_t ns() const;
+
+ private:
+  std::vector<std::string> files_;
+};
+
 // How much more there may be at the end than after the warm-up. Storages start threads and
 // connections when they first have much to do at once, and a late rush is no leak.
 struct Allowance {

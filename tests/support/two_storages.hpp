@@ -3,7 +3,9 @@
 // other.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -26,6 +28,8 @@ class TwoStorages final : public storage::Storage {
       : failing_(std::make_unique<FailingStorage>(std::move(random))), files_(std::move(files)) {}
 
   FailingStorage& failing() { return *failing_; }
+  // The most operations that each queue has had in flight at once, of all queues together.
+  std::uint64_t most_in_flight() const { return most_in_flight_; }
 
   std::unique_ptr<storage::Queue> make_queue(const storage::QueueOptions& options) override {
     return std::make_unique<BothQueue>(*this, failing_->make_queue(options),
@@ -43,6 +47,10 @@ class TwoStorages final : public storage::Storage {
               std::unique_ptr<storage::Queue> files)
         : storage_(storage), failing_(std::move(failing)), files_(std::move(files)) {}
     void submit(storage::Operation& operation) override {
+      if (++in_flight_ > most_in_flight_) {
+        ++most_in_flight_;
+        ++storage_.most_in_flight_;
+      }
       if (!storage_.is_failing(operation)) return files_->submit(operation);
       if (operation.kind == storage::Kind::close) storage_.forget(operation.file);
       ++in_failing_;
@@ -54,14 +62,20 @@ class TwoStorages final : public storage::Storage {
     }
     storage::Operation* reap() override {
       storage::Operation* operation = in_failing_ > 0 ? failing_->reap() : nullptr;
-      if (operation == nullptr) return files_->reap();
+      if (operation == nullptr) {
+        operation = files_->reap();
+        if (operation != nullptr) --in_flight_;
+        return operation;
+      }
+      --in_flight_;
       --in_failing_;
       if (operation->opened != nullptr) storage_.remember(operation->opened.get());
       return operation;
     }
-    // The failing storage has no threads: its delays are counted in polls.
+    // The failing storage has no threads: its delays are counted in polls. Where all of it hangs,
+    // polls must not take the CPUs of others.
     void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
-      constexpr std::chrono::nanoseconds look{50'000};
+      const std::chrono::nanoseconds look{storage_.failing().all_hang ? 10'000'000 : 50'000};
       files_->wait(seen, in_failing_ > 0 ? std::min(timeout, look) : timeout);
     }
     void cancel(storage::Operation& operation) override {
@@ -74,6 +88,8 @@ class TwoStorages final : public storage::Storage {
     std::unique_ptr<storage::Queue> failing_;
     std::unique_ptr<storage::Queue> files_;
     int in_failing_ = 0;
+    std::uint64_t in_flight_ = 0;
+    std::uint64_t most_in_flight_ = 0;
   };
 
   static bool names_a_path(storage::Kind kind) {
@@ -96,6 +112,7 @@ class TwoStorages final : public storage::Storage {
 
   const std::unique_ptr<FailingStorage> failing_;
   const std::unique_ptr<storage::Storage> files_;
+  std::atomic<std::uint64_t> most_in_flight_{0};
   std::mutex mutex_;
   std::set<const storage::File*> open_;  // files of the failing storage
 };
