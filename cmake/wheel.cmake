@@ -11,8 +11,10 @@ set(CMAKE_STRIP "")  # it may know this processor alone; the linker strips
 # glibc ends threads by libgcc_s unwinding their stacks. zig's own unwinder does not know the state of that
 # one, and crashes.
 set(libraries ${FERRY_WHEEL_ROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
+# What no program of a wheel uses of Ferry is left out of it.
+set(CMAKE_CXX_FLAGS_INIT "-ffunction-sections -fdata-sections")
 # That libgcc_s asks for a newer glibc than 2.28 has.
-set(linking "-s -Wl,--allow-shlib-undefined -L${libraries} ${FERRY_WHEEL_ROOT}/lib/${CMAKE_LIBRARY_ARCHITECTURE}/libgcc_s.so.1")
+set(linking "-s -Wl,--gc-sections -Wl,--allow-shlib-undefined -L${libraries} ${FERRY_WHEEL_ROOT}/lib/${CMAKE_LIBRARY_ARCHITECTURE}/libgcc_s.so.1")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "${linking}")
 foreach(kind SHARED MODULE)
   set(CMAKE_${kind}_LINKER_FLAGS_INIT "${linking} -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/wheel.symbols")

@@ -13,6 +13,8 @@ import os
 import shutil
 from typing import Any
 
+from ferry.programs import is_checkout
+
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _IS_WHEEL = os.path.isdir(os.path.join(_FOLDER, "mpich"))
 _BUILD_MPI4PY = "build it with that library: pip install --no-binary mpi4py mpi4py"
@@ -62,7 +64,7 @@ def _load_built() -> tuple[Any, Any]:
 
 
 def _why_not_built() -> str:
-    if not os.path.exists(os.path.join(_FOLDER, "..", "..", "CMakeLists.txt")):
+    if not is_checkout():
         return (
             "ferry.collective is not in a wheel that pip has built, which cannot know your MPI library; use one that "
             "`make wheels` builds in a checkout of Ferry, or the package from a checkout that is built beside it "

@@ -33,6 +33,11 @@ def installed_prefix() -> Path | None:
     return next((one for one in folders if (one / "share" / "ferry" / _FACTS).is_file()), None)
 
 
+def is_checkout() -> bool:
+    """Whether the package lies in a checkout, beside what it is built from."""
+    return (Path(__file__).resolve().parents[2] / "CMakeLists.txt").is_file()
+
+
 def find_program(name: str = PROGRAM) -> Path:
     """Returns the path of ``ferry-bench``, or of another program built with it.
 

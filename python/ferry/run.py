@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from ferry import daemon, executables, files, maps, streams
 from ferry.errors import FerryError
-from ferry.programs import find_library
+from ferry.programs import find_library, installed_prefix, is_checkout
 from ferry.sizes import GIB, KIB, format_size, parse_size
 
 LIBRARY = "libferry_run.so"
@@ -135,14 +135,28 @@ def _library(name: str) -> str:
     except FerryError as error:
         if name != MPI_IO_LIBRARY:
             raise
-        raise FerryError(
-            f"{error} where an MPI library of MPI 3.1 is installed (Debian: libmpich-dev or libopenmpi-dev)"
-        ) from None
+        raise FerryError(_why_no_mpi_io(error)) from None
     if re.search(r"[\s:]", library):
         raise FerryError(
             f"{library} has a space or a colon in its path, which LD_PRELOAD does not take; install Ferry elsewhere"
         )
     return library
+
+
+def _why_no_mpi_io(error: FerryError) -> str:
+    """Returns how to get the library, for each place that the package can lie in."""
+    if "FERRY_BUILD_DIR" not in os.environ:
+        if prefix := installed_prefix():
+            return (
+                f"{MPI_IO_LIBRARY} is not below {prefix}; install Debian's package libferry-mpi0, or build Ferry "
+                "where an MPI library is and install that"
+            )
+        if not is_checkout():
+            return (
+                f"{MPI_IO_LIBRARY} is not in a wheel that pip has built, which cannot know your MPI library; use one "
+                "that `make wheels` builds in a checkout of Ferry"
+            )
+    return f"{error} where an MPI library of MPI 3.1 is installed (Debian: libmpich-dev or libopenmpi-dev)"
 
 
 def _hdf5_driver(environment: dict[str, str]) -> dict[str, str]:

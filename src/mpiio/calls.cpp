@@ -470,5 +470,11 @@ extern "C" __attribute__((visibility("default"))) void ferry_mpiio_take(void** f
   stand_in(library().file_##name, functions[static_cast<int>(CallIndex::file_##name)], \
            FERRY_MPIIO_##kind(name));
   FERRY_MPIIO_CALLS(FERRY_MPIIO_TAKE)
+#if MPI_VERSION < 4
+  // The library may be newer. Its own would not know the files that Ferry has alone.
+#define FERRY_MPIIO_LEAVE_OUT(name, kind) \
+  functions[static_cast<int>(CallIndex::file_##name)] = nullptr;
+  FERRY_MPIIO_LARGE_CALLS(FERRY_MPIIO_LEAVE_OUT)
+#endif
   take_tool_calls(functions);
 }

@@ -12,7 +12,7 @@
 //   SHARED      one rank's at the shared file pointer
 #pragma once
 
-#define FERRY_MPIIO_CALLS(CALL)        \
+#define FERRY_MPIIO_SMALL_CALLS(CALL)  \
   CALL(open, OWN)                      \
   CALL(close, OWN)                     \
   CALL(delete, OWN)                    \
@@ -62,14 +62,9 @@
   CALL(read_ordered_begin, ORDERED)    \
   CALL(read_ordered_end, ORDERED)      \
   CALL(write_ordered_begin, ORDERED)   \
-  CALL(write_ordered_end, ORDERED)     \
-  FERRY_MPIIO_LARGE_CALLS(CALL)
+  CALL(write_ordered_end, ORDERED)
 
-// Those with large counts, which MPI has from its version 4 on. FERRY_MPIIO_LARGE_COUNTS: whether
-// this MPI library has them.
-#if !FERRY_MPIIO_LARGE_COUNTS
-#define FERRY_MPIIO_LARGE_CALLS(CALL)
-#else
+// Those with large counts, which MPI has from its version 4 on.
 #define FERRY_MPIIO_LARGE_CALLS(CALL)    \
   CALL(read_all_c, COLLECTIVE)           \
   CALL(write_all_c, COLLECTIVE)          \
@@ -99,66 +94,61 @@
   CALL(write_ordered_c, ORDERED)         \
   CALL(read_ordered_begin_c, ORDERED)    \
   CALL(write_ordered_begin_c, ORDERED)
-#endif
 
 // The functions of MPI's tool interface (MPI 4.0, chapter 15) that do so, too, to show variables of
 // Ferry's: CALL(what follows "MPI_T_", SHORT or LONG: at most six parameters, or at most thirteen).
-#define FERRY_MPIIO_TOOL_CALLS(CALL)   \
-  CALL(init_thread, SHORT)             \
-  CALL(finalize, SHORT)                \
-  CALL(pvar_get_num, SHORT)            \
-  CALL(pvar_get_info, LONG)            \
-  CALL(pvar_get_index, SHORT)          \
-  CALL(pvar_session_create, SHORT)     \
-  CALL(pvar_session_free, SHORT)       \
-  CALL(pvar_handle_alloc, SHORT)       \
-  CALL(pvar_handle_free, SHORT)        \
-  CALL(pvar_start, SHORT)              \
-  CALL(pvar_stop, SHORT)               \
-  CALL(pvar_read, SHORT)               \
-  CALL(pvar_write, SHORT)              \
-  CALL(pvar_reset, SHORT)              \
-  CALL(pvar_readreset, SHORT)          \
-  CALL(cvar_get_num, SHORT)            \
-  CALL(cvar_get_info, LONG)            \
-  CALL(cvar_get_index, SHORT)          \
-  CALL(cvar_handle_alloc, SHORT)       \
-  CALL(cvar_handle_free, SHORT)        \
-  CALL(cvar_read, SHORT)               \
-  CALL(cvar_write, SHORT)              \
-  CALL(category_get_num, SHORT)        \
-  CALL(category_get_info, LONG)        \
-  CALL(category_get_index, SHORT)      \
-  CALL(category_get_cvars, SHORT)      \
-  CALL(category_get_pvars, SHORT)      \
-  CALL(category_get_categories, SHORT) \
-  FERRY_MPIIO_EVENT_CALLS(CALL)
+#define FERRY_MPIIO_BASIC_TOOL_CALLS(CALL) \
+  CALL(init_thread, SHORT)                 \
+  CALL(finalize, SHORT)                    \
+  CALL(pvar_get_num, SHORT)                \
+  CALL(pvar_get_info, LONG)                \
+  CALL(pvar_get_index, SHORT)              \
+  CALL(pvar_session_create, SHORT)         \
+  CALL(pvar_session_free, SHORT)           \
+  CALL(pvar_handle_alloc, SHORT)           \
+  CALL(pvar_handle_free, SHORT)            \
+  CALL(pvar_start, SHORT)                  \
+  CALL(pvar_stop, SHORT)                   \
+  CALL(pvar_read, SHORT)                   \
+  CALL(pvar_write, SHORT)                  \
+  CALL(pvar_reset, SHORT)                  \
+  CALL(pvar_readreset, SHORT)              \
+  CALL(cvar_get_num, SHORT)                \
+  CALL(cvar_get_info, LONG)                \
+  CALL(cvar_get_index, SHORT)              \
+  CALL(cvar_handle_alloc, SHORT)           \
+  CALL(cvar_handle_free, SHORT)            \
+  CALL(cvar_read, SHORT)                   \
+  CALL(cvar_write, SHORT)                  \
+  CALL(category_get_num, SHORT)            \
+  CALL(category_get_info, LONG)            \
+  CALL(category_get_index, SHORT)          \
+  CALL(category_get_cvars, SHORT)          \
+  CALL(category_get_pvars, SHORT)          \
+  CALL(category_get_categories, SHORT)
 
 // Those of events, which MPI has from its version 4 on, too.
-#if !FERRY_MPIIO_LARGE_COUNTS
-#define FERRY_MPIIO_EVENT_CALLS(CALL)
-#else
 #define FERRY_MPIIO_EVENT_CALLS(CALL)  \
   CALL(category_get_num_events, SHORT) \
   CALL(category_get_events, SHORT)
-#endif
 
 namespace ferry::mpiio {
 
-// Indices of tables with one entry per function.
+// Indices of tables with one entry per function, whatever the version of MPI.
 enum class CallIndex : int {
 #define FERRY_MPIIO_INDEX(name, kind) file_##name,
-  FERRY_MPIIO_CALLS(FERRY_MPIIO_INDEX)
+  FERRY_MPIIO_SMALL_CALLS(FERRY_MPIIO_INDEX) FERRY_MPIIO_LARGE_CALLS(FERRY_MPIIO_INDEX)
 #undef FERRY_MPIIO_INDEX
 #define FERRY_MPIIO_INDEX(name, length) tool_##name,
-      FERRY_MPIIO_TOOL_CALLS(FERRY_MPIIO_INDEX)
+      FERRY_MPIIO_BASIC_TOOL_CALLS(FERRY_MPIIO_INDEX) FERRY_MPIIO_EVENT_CALLS(FERRY_MPIIO_INDEX)
 #undef FERRY_MPIIO_INDEX
           count
 };
 inline constexpr int call_count = static_cast<int>(CallIndex::count);
 
 // What libferry_mpiio_calls exports as "ferry_mpiio_take": it is given the MPI library's functions
-// and puts Ferry's into their places. An entry is null where the library has no such function.
+// and puts Ferry's into their places. An entry is null where the library has no such function, and
+// becomes null where Ferry was built for a library that has none with large counts.
 using Take = void(void** functions);
 
 // And as "ferry_mpiio_text": the text of an error code of Ferry's, null for others.

@@ -8,12 +8,14 @@
 //
 // The functions pass on whatever they are given as six machine words, or thirteen: none has more
 // parameters, and all are integers and pointers. So they suit any MPI library, whatever its handles
-// are.
+// are. Those with large counts suit also libraries that have none: a count is a word, too.
 #include <atomic>
+#include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #include <dlfcn.h>
 #include <link.h>
@@ -29,16 +31,19 @@ using Word = std::intptr_t;
 
 constexpr const char* names[] = {
 #define FERRY_MPIIO_NAME(name, kind) "PMPI_File_" #name,
-    FERRY_MPIIO_CALLS(FERRY_MPIIO_NAME)
+    FERRY_MPIIO_SMALL_CALLS(FERRY_MPIIO_NAME) FERRY_MPIIO_LARGE_CALLS(FERRY_MPIIO_NAME)
 #undef FERRY_MPIIO_NAME
 #define FERRY_MPIIO_NAME(name, length) "PMPI_T_" #name,
-        FERRY_MPIIO_TOOL_CALLS(FERRY_MPIIO_NAME)
+        FERRY_MPIIO_BASIC_TOOL_CALLS(FERRY_MPIIO_NAME) FERRY_MPIIO_EVENT_CALLS(FERRY_MPIIO_NAME)
 #undef FERRY_MPIIO_NAME
 };
 constexpr const char* calls_name = "libferry_mpiio_calls.so";
 
 // Written once, under pthread_once.
 void* functions[call_count];
+// The parameter with the count, of functions with large counts that one with small counts stands
+// for; else 0.
+int small_count[call_count];
 pthread_once_t once = PTHREAD_ONCE_INIT;
 // Null until the program has called MPI-IO: before, it can have no code of Ferry's.
 std::atomic<ferry::mpiio::TextOf*> text_of{nullptr};
@@ -54,10 +59,11 @@ void say(const char* what, const char* why) {
 }
 
 // A loaded library that has MPI-IO, though not in the scope where symbols are looked up: a module
-// of Python's may have loaded it for itself.
+// of Python's may have loaded it for itself. What Ferry loads finds its names from then on.
 int find_mpi(dl_phdr_info* object, std::size_t /*bytes*/, void* found) {
   if (object->dlpi_name == nullptr || std::strstr(object->dlpi_name, "libmp") == nullptr) return 0;
-  void* library = dlopen(object->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+  constexpr int as_it_is = RTLD_LAZY | RTLD_NOLOAD;
+  void* library = dlopen(object->dlpi_name, as_it_is);
   if (library == nullptr) return 0;
   void* open = dlsym(library, names[0]);
   Dl_info info{};
@@ -65,14 +71,57 @@ int find_mpi(dl_phdr_info* object, std::size_t /*bytes*/, void* found) {
     dlclose(library);
     return 0;
   }
+  dlopen(object->dlpi_name, as_it_is | RTLD_GLOBAL);
   *static_cast<void**>(found) = library;
   return 1;
 }
+
+#ifdef FERRY_MPI_LIBRARY_NAME
+
+constexpr const char* why_not_ours =
+    "this program's MPI library is not " FERRY_MPI_LIBRARY_NAME ", which Ferry was built for";
 
 // The MPI library that Ferry was built for; null where the program has another.
 void* expected_library() {
   return dlopen(FERRY_MPI_LIBRARY_NAME, RTLD_LAZY | RTLD_NOLOAD);
 }
+
+// The folder of what Ferry has for the program's MPI library, beside this one; null: nothing.
+const char* folder_for(void* /*library*/) {
+  return expected_library() != nullptr ? "" : nullptr;
+}
+
+#else  // in a wheel
+
+constexpr const char* why_not_ours =
+    "this program's MPI library has neither MPICH's interface nor Open MPI's";
+
+void* expected_library() {
+  return nullptr;  // any
+}
+
+// python/ferry/mpi_modules.py chooses alike.
+const char* folder_for(void* library) {
+  // A library with the interface that MPI 5 defines.
+  using AbiVersion = int(int*, int*);
+  auto* const abi_version = reinterpret_cast<AbiVersion*>(dlsym(library, "MPI_Abi_get_version"));
+  int major = -1;
+  int minor = -1;
+  if (abi_version != nullptr) abi_version(&major, &minor);
+  if (major > 0) return nullptr;
+  if (dlsym(library, "ompi_mpi_comm_world") != nullptr) return "openmpi/";
+  using LibraryVersion = int(char*, int*);
+  auto* const library_version =
+      reinterpret_cast<LibraryVersion*>(dlsym(library, "MPI_Get_library_version"));
+  static char version[8192];  // MPI_MAX_LIBRARY_VERSION_STRING is at most that
+  int bytes = 0;
+  if (library_version == nullptr || library_version(version, &bytes) != 0) return nullptr;
+  for (const char* name : {"MPICH", "MVAPICH", "Intel(R) MPI", "ParaStation MPI"})
+    if (std::strstr(version, name) != nullptr) return "mpich/";
+  return nullptr;
+}
+
+#endif
 
 // The program's, for dlsym().
 void* find_library() {
@@ -84,8 +133,7 @@ void* find_library() {
 }
 
 // Fills the table with the MPI library's functions.
-void find_functions() {
-  void* library = find_library();
+void find_functions(void* library) {
   for (int i = 0; i < call_count; ++i)
     functions[i] = dlsym(library, names[i]);
   if (functions[0] != nullptr) return;
@@ -93,17 +141,18 @@ void find_functions() {
   std::abort();
 }
 
-void prepare() {
-  find_functions();
-  if (expected_library() == nullptr) {
-    say("this program's MPI library is not " FERRY_MPI_LIBRARY_NAME, ", which Ferry was built for");
+// Has Ferry's functions put into the table.
+void take(void* library) {
+  const char* folder = folder_for(library);
+  if (folder == nullptr) {
+    say(why_not_ours, "");
     return;
   }
   char path[4096];
   const char* own = own_path();
   const char* slash = std::strrchr(own, '/');
-  const int folder = slash != nullptr ? static_cast<int>(slash - own) + 1 : 0;
-  std::snprintf(path, sizeof path, "%.*s%s", folder, own, calls_name);
+  const int bytes = slash != nullptr ? static_cast<int>(slash - own) + 1 : 0;
+  std::snprintf(path, sizeof path, "%.*s%s%s", bytes, own, folder, calls_name);
   void* calls = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   void* take = calls != nullptr ? dlsym(calls, "ferry_mpiio_take") : nullptr;
   if (take == nullptr) {
@@ -113,6 +162,43 @@ void prepare() {
   }
   text_of = reinterpret_cast<ferry::mpiio::TextOf*>(dlsym(calls, "ferry_mpiio_text"));
   reinterpret_cast<ferry::mpiio::Take*>(take)(functions);
+}
+
+// Functions for events, of libraries that have none. The only pointer that they write to is to
+// their number; their list is empty.
+Word no_events(Word /*category*/, Word number) {
+  *reinterpret_cast<int*>(number) = 0;
+  return 0;  // MPI_SUCCESS
+}
+Word list_no_events() {
+  return 0;
+}
+
+// Puts functions for MPI 4 where the table has none.
+void fill_gaps() {
+  constexpr int first = static_cast<int>(CallIndex::file_read_all_c);
+  constexpr int end = static_cast<int>(CallIndex::tool_init_thread);
+  for (int large = first; large < end; ++large) {
+    if (functions[large] != nullptr) continue;
+    for (int small = 0; small < first; ++small) {
+      const std::size_t bytes = std::strlen(names[small]);
+      if (std::strncmp(names[large], names[small], bytes) != 0) continue;
+      if (std::strcmp(names[large] + bytes, "_c") != 0) continue;
+      functions[large] = functions[small];
+      small_count[large] = std::strstr(names[large], "_at") != nullptr ? 3 : 2;
+    }
+  }
+  void*& number = functions[static_cast<int>(CallIndex::tool_category_get_num_events)];
+  if (number == nullptr) number = reinterpret_cast<void*>(&no_events);
+  void*& list = functions[static_cast<int>(CallIndex::tool_category_get_events)];
+  if (list == nullptr) list = reinterpret_cast<void*>(&list_no_events);
+}
+
+void prepare() {
+  void* library = find_library();
+  find_functions(library);
+  take(library);
+  fill_gaps();
 }
 
 // MPI_Error_string. The buffer has MPI_MAX_ERROR_STRING bytes, which no text of Ferry's exceeds.
@@ -135,6 +221,9 @@ template <class... Words>
 Word call(CallIndex index, Words... words) {
   pthread_once(&once, prepare);
   void* function = functions[static_cast<int>(index)];
+  const int place = small_count[static_cast<int>(index)];
+  const Word given[] = {words...};
+  if (place != 0 && given[place] > INT_MAX) return 2;  // MPI_ERR_COUNT of MPICH and Open MPI
   if (function == nullptr) {
     std::fprintf(stderr, "ferry: the MPI library has no %s\n", names[static_cast<int>(index)]);
     std::abort();
@@ -160,11 +249,13 @@ Word call(CallIndex index, Words... words) {
 #define FERRY_MPIIO_DEFINE(name, kind)                   \
   FERRY_MPIIO_EXPORT_SHORT(MPI_File_##name, file_##name) \
   FERRY_MPIIO_EXPORT_SHORT(PMPI_File_##name, file_##name)
-FERRY_MPIIO_CALLS(FERRY_MPIIO_DEFINE)
+FERRY_MPIIO_SMALL_CALLS(FERRY_MPIIO_DEFINE)
+FERRY_MPIIO_LARGE_CALLS(FERRY_MPIIO_DEFINE)
 #define FERRY_MPIIO_DEFINE_TOOL(name, length)            \
   FERRY_MPIIO_EXPORT_##length(MPI_T_##name, tool_##name) \
       FERRY_MPIIO_EXPORT_##length(PMPI_T_##name, tool_##name)
-FERRY_MPIIO_TOOL_CALLS(FERRY_MPIIO_DEFINE_TOOL)
+FERRY_MPIIO_BASIC_TOOL_CALLS(FERRY_MPIIO_DEFINE_TOOL)
+FERRY_MPIIO_EVENT_CALLS(FERRY_MPIIO_DEFINE_TOOL)
 
 #define FERRY_MPIIO_ERROR_STRING(symbol)                                               \
   extern "C" __attribute__((visibility("default"))) int symbol(int code, char* buffer, \

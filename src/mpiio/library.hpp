@@ -5,6 +5,16 @@
 
 #include "mpiio/calls.hpp"
 
+// The functions that mpi.h declares.
+#if MPI_VERSION >= 4
+#define FERRY_MPIIO_CALLS(CALL) FERRY_MPIIO_SMALL_CALLS(CALL) FERRY_MPIIO_LARGE_CALLS(CALL)
+#define FERRY_MPIIO_TOOL_CALLS(CALL) \
+  FERRY_MPIIO_BASIC_TOOL_CALLS(CALL) FERRY_MPIIO_EVENT_CALLS(CALL)
+#else
+#define FERRY_MPIIO_CALLS FERRY_MPIIO_SMALL_CALLS
+#define FERRY_MPIIO_TOOL_CALLS FERRY_MPIIO_BASIC_TOOL_CALLS
+#endif
+
 namespace ferry::mpiio {
 
 // By their names after "MPI_" ("tool_": after "MPI_T_"); null where the library has none.

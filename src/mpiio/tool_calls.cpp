@@ -533,7 +533,7 @@ int tool_category_get_categories(int index, int length, int* found) {
   return list(index, length, found, library().tool_category_get_categories, tools().category, 0);
 }
 
-#if FERRY_MPIIO_LARGE_COUNTS
+#if MPI_VERSION >= 4
 // Ferry has no events, and those of the library keep their indices.
 int tool_category_get_num_events(int index, int* number) {
   if (const int code = begin_category(); code != MPI_SUCCESS) return code;

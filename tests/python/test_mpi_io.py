@@ -427,15 +427,36 @@ int main(void) {
 """
 
 
-def test_the_calls_of_another_mpi_library_go_there(tmp_path: Path) -> None:
+NEWER_PROGRAM = """
+#include <stdio.h>
+#include <dlfcn.h>
+typedef int Write(void*, long, const void*, long, void*, void*);
+typedef int Events(int, int*);
+int main(void) {
+  Write* write = (Write*)dlsym(RTLD_DEFAULT, "MPI_File_write_at_all_c");
+  Events* events = (Events*)dlsym(RTLD_DEFAULT, "MPI_T_category_get_num_events");
+  int number = -1;
+  const int written = write((void*)1, 1L << 40, "data", 0x7fffffff, (void*)2, (void*)3);
+  const int refused = write((void*)1, 0, "data", 0x80000000L, (void*)2, (void*)3);
+  printf("%d %d\\n", written, refused);
+  const int found = events(0, &number);
+  printf("%d %d\\n", found, number);
+}
+"""
+
+
+def program_of_another_library(folder: Path, source: str) -> Path:
     compiler = os.environ.get("CC", "cc")
-    library, program = tmp_path / "libmpi_other.so", tmp_path / "program"
+    library, program = folder / "libmpi_other.so", folder / "program"
     compile_c = [compiler, "-x", "c", "-"]
     subprocess.run([*compile_c, "-shared", "-fPIC", "-o", str(library)], input=OTHER_LIBRARY, text=True, check=True)
-    subprocess.run(
-        [*compile_c, "-o", str(program), f"-L{tmp_path}", "-lmpi_other", f"-Wl,-rpath,{tmp_path}"],
-        input=OTHER_PROGRAM, text=True, check=True,
-    )  # fmt: skip
+    linking = [f"-L{folder}", "-Wl,--no-as-needed", "-lmpi_other", f"-Wl,-rpath,{folder}"]
+    subprocess.run([*compile_c, "-o", str(program), *linking], input=source, text=True, check=True)
+    return program
+
+
+def test_the_calls_of_another_mpi_library_go_there(tmp_path: Path) -> None:
+    program = program_of_another_library(tmp_path, OTHER_PROGRAM)
     plain = run_program(program, env=environment())
     done = run_program(program, env=environment(LD_PRELOAD=str(LIBRARY)))
     assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
@@ -443,6 +464,12 @@ def test_the_calls_of_another_mpi_library_go_there(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
     assert "this program's MPI library is not " in done.stderr
     assert "the MPI library does all MPI-IO itself" in done.stderr
+
+
+def test_functions_with_large_counts_do_what_a_library_without_them_can(tmp_path: Path) -> None:
+    program = program_of_another_library(tmp_path, NEWER_PROGRAM)
+    done = run_program(program, env=environment(LD_PRELOAD=str(LIBRARY)))
+    assert done.stdout == "0x1 1099511627776 data 2147483647 0x2 0x3\n77 2\n0 0\n", done.stderr
 
 
 def test_the_mpi_library_does_it_where_ferrys_part_is_missing(tmp_path: Path) -> None:
@@ -501,6 +528,29 @@ def test_the_command_says_that_it_is_not_built(node: Node, tmp_path: Path) -> No
         (tmp_path / name).symlink_to(BUILD / name)
     node.command.environment["FERRY_BUILD_DIR"] = str(tmp_path)
     node.command.fails("run", "--mpi-io", "--", "true", says="where an MPI library of MPI 3.1 is installed")
+
+
+@pytest.mark.parametrize(
+    ("package", "says"),
+    [
+        ("ferry", "use one that `make wheels` builds in a checkout of Ferry"),
+        ("lib/ferry/python/ferry", "install Debian's package libferry-mpi0"),
+    ],
+)
+def test_an_installed_command_without_it_says_where_to_get_it(tmp_path: Path, package: str, says: str) -> None:
+    folder = tmp_path / package
+    shutil.copytree(Path(programs.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    libraries, facts = folder, tmp_path / "share" / "ferry" / "ferry-build.txt"
+    if package != "ferry":
+        libraries = tmp_path / "lib" / "ferry"
+        facts.parent.mkdir(parents=True)
+        facts.touch()
+    (libraries / "libferry_run.so").touch()
+    variables = {name: value for name, value in os.environ.items() if name != "FERRY_BUILD_DIR"}
+    words = [sys.executable, "-m", "ferry", "run", "--mpi-io", "--", "true"]
+    done = run_program(*words, env={**variables, "PYTHONPATH": str(folder.parent)}, cwd=tmp_path)
+    assert done.returncode != 0
+    assert done.stderr.count("\n") == 1 and says in done.stderr
 
 
 # What runs there with nonblocking collective transfers: with Open MPI, these need threads.
