@@ -229,13 +229,14 @@ bool Scheduler::wake(std::uint64_t place, unsigned count) {
       }
     }
     // Workers that are awake look for work themselves.
-    while (workers_.size() < std::max(options_.workers, count) && woken < most) {
-      if (!start_worker()) break;
-      all[woken++] = workers_.back().get();
+    bool starts = true;
+    while (starts && workers_.size() < std::max(options_.workers, count) && woken < most) {
+      starts = start_worker();
+      if (starts) all[woken++] = workers_.back().get();
     }
     const auto line = lines_.find(place);
-    if (count > 0 && line != lines_.end() && line->second.has_nobody() && !has_worker_to_come() &&
-        workers_.size() < workers_max && start_worker())
+    if (starts && count > 0 && line != lines_.end() && line->second.has_nobody() &&
+        !has_worker_to_come() && workers_.size() < workers_max && start_worker())
       all[woken++] = workers_.back().get();
     found = count == 0 || !workers_.empty();
   }
