@@ -1,8 +1,10 @@
 #include "storage/posix/file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <new>
@@ -143,9 +145,24 @@ std::int64_t retried(auto call) {
   }
 }
 
+// 0 where /sys is hidden.
+std::uint64_t size_of_device(const struct statx& from) {
+  constexpr std::uint64_t sector_bytes = 512;
+  char text[64];
+  std::snprintf(text, sizeof text, "/sys/dev/block/%u:%u/size", from.stx_rdev_major,
+                from.stx_rdev_minor);
+  const int fd = ::open(text, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t got = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  text[std::max<ssize_t>(got, 0)] = '\0';
+  return std::strtoull(text, nullptr, 10) * sector_bytes;
+}
+
 Status to_status(const struct statx& from) {
   Status status;
-  status.size_bytes = from.stx_size;
+  // POSIX leaves open what the size of a device is, and Linux says 0. A cache needs to know it.
+  status.size_bytes = S_ISBLK(from.stx_mode) ? size_of_device(from) : from.stx_size;
   status.allocated_bytes = from.stx_blocks * 512;
   status.inode = from.stx_ino;
   status.device = device_of(from);
