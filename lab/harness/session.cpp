@@ -62,6 +62,7 @@ void warm_memory(const Cell& cell) {
 // Of the folder where the file does not exist yet. Empty where it is none of this machine's.
 std::string block_device_of(const Cell& cell) {
   if (is_uri(cell.path)) return "";
+  if (is_block_device(cell.path)) return block_device_folder(cell.path);
   const std::string folder = std::filesystem::path(cell.path).parent_path();
   return block_device_folder(folder.empty() ? "." : folder);
 }
@@ -210,7 +211,8 @@ void Session::write_once(std::size_t index, unsigned round) {
       continue;
     }
     if (!cell.overwrite) throw Error(EEXIST, path);
-    run.create_flags = O_CREAT | O_TRUNC;
+    // A block device is there, and keeps its size.
+    run.create_flags = is_block_device(path) ? 0 : O_CREAT | O_TRUNC;
   }
   if (!fresh.empty() && !cell.rewrite && !cell.is_striped()) warm_memory(cell);
   ScratchFiles made(std::move(fresh));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -44,6 +45,48 @@ def check_readable_file(path: str) -> int:
     return status.st_size
 
 
+def is_block_device(path: str) -> bool:
+    """Tells whether ``path`` leads to a block device of this machine."""
+    try:
+        return stat.S_ISBLK(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def check_readable_device(path: str) -> int:
+    """Returns the size in bytes of a readable block device. Raises FerryError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise FerryError(f"{path}: {error.strerror}; only root and the group of a disk may read it") from None
+    try:
+        return os.lseek(descriptor, 0, os.SEEK_END)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def device_claimed(path: str) -> Iterator[None]:
+    """Keeps a block device from being mounted meanwhile, for who writes to it. Raises FerryError.
+
+    The kernel refuses the claim where a file system, a RAID, swap or the like has the device.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise FerryError(
+                f"{path} is in use: mounted, or part of a RAID, a volume or swap; name a device that nothing uses"
+            ) from None
+        raise FerryError(
+            f"{path}: {error.strerror}; writing needs the rights of root and a device for writing"
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def check_new_file(path: str, size_bytes: int, overwrite: bool) -> None:
     """Checks that a file of that size can be created at ``path``. Raises FerryError."""
     if os.path.isdir(path):
@@ -64,6 +107,8 @@ def check_folder(folder: str, size_bytes: int) -> None:
         raise FerryError(f"the folder {folder} does not exist; make it or name another")
     if not os.path.isdir(folder):
         raise FerryError(f"{folder} is no folder; name one")
+    if _keeps_devices(folder):
+        raise FerryError(f"{folder} is for devices, not for files; name a device that exists or another folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise FerryError(f"the folder {folder} may not be written; choose another")
     needed = size_bytes + _SPARE_BYTES
@@ -73,6 +118,12 @@ def check_folder(folder: str, size_bytes: int) -> None:
             f"{folder} has {format_size(free)} free and {format_size(needed)} are needed; "
             "free some space or choose another folder"
         )
+
+
+def _keeps_devices(folder: str) -> bool:
+    """Tells whether ``folder`` is /dev or in it, and on its file system, as /dev/shm is not."""
+    real = os.path.realpath(folder)
+    return f"{real}/".startswith("/dev/") and os.stat(real).st_dev == os.stat("/dev").st_dev
 
 
 @contextmanager

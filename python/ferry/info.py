@@ -134,9 +134,12 @@ def _path(facts: Json) -> Lines:
     yield "device", "cpu"
     system = path["file_system"]
     free = f", {format_size(system['free_bytes'])} free" if system["free_bytes"] else ""
-    yield "file system", f"{file_systems.on_mount_point(system)}{free}"
-    if known := ", ".join(filter(None, (system["source"], system["options"]))):
-        yield "", known
+    if path["kind"] == "block device":
+        yield "file system", "none: this is the device itself"
+    else:
+        yield "file system", f"{file_systems.on_mount_point(system)}{free}"
+        if known := ", ".join(filter(None, (system["source"], system["options"]))):
+            yield "", known
     yield "block device", _block_device(system["block_device"])
     yield "direct I/O", _direct_io(path["direct_io"])
     served = path["served"]

@@ -44,16 +44,16 @@ PlainFile::PlainFile(const std::string& path, int flags)
 }
 
 std::uint64_t PlainFile::size_bytes() const {
-  struct stat status {};
-  if (::fstat(fd_, &status) != 0) throw Error(errno, path_);
-  return static_cast<std::uint64_t>(status.st_size);
+  const off_t end = ::lseek(fd_, 0, SEEK_END);  // fstat knows no size of a block device
+  if (end < 0) throw Error(errno, path_);
+  return static_cast<std::uint64_t>(end);
 }
 
-bool PlainFile::is_regular() const {
+bool PlainFile::keeps_bytes() const {
   struct stat status {};
   if (::fstat(fd_, &status) != 0) throw Error(errno, path_);
   if (S_ISDIR(status.st_mode)) throw Error(EISDIR, path_);
-  return S_ISREG(status.st_mode);
+  return S_ISREG(status.st_mode) || S_ISBLK(status.st_mode);
 }
 
 void PlainFile::read(void* data, std::uint64_t bytes, std::uint64_t offset) const {

@@ -22,7 +22,8 @@ class PlainFile {
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
   std::uint64_t size_bytes() const;
-  bool is_regular() const;
+  // Whether it is a regular file or a block device.
+  bool keeps_bytes() const;
   // Throws ferry::Error, also if the file is shorter.
   void read(void* data, std::uint64_t bytes, std::uint64_t offset) const;
   // Throws ferry::Error.

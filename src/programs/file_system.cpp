@@ -134,6 +134,18 @@ Json served(const std::string& type, mode_t mode, const std::string& engine) {
   return {{"storage", "posix"}, {"engine", engine}, {"why", why}};
 }
 
+Json device_bytes(dev_t device) {
+  const std::uint64_t bytes = block_device_bytes(ferry::block_device_folder(device, ""));
+  return bytes == 0 ? Json() : Json(bytes);
+}
+
+// A block device has no file system of its own; that of its name says nothing of it.
+Json raw_device_facts(const std::string& path, dev_t device) {
+  return {{"mount_point", path},   {"type", "raw block device"},
+          {"source", path},        {"options", ""},
+          {"free_bytes", nullptr}, {"block_device", block_device(device, "")}};
+}
+
 }  // namespace
 
 const char* kind_of(mode_t mode) {
@@ -146,8 +158,9 @@ const char* kind_of(mode_t mode) {
 }
 
 Json file_system_facts(const std::string& path) {
-  const Mount mount = mount_of(path);
   struct stat status = status_of(path);
+  if (S_ISBLK(status.st_mode)) return raw_device_facts(path, status.st_rdev);
+  const Mount mount = mount_of(path);
   // An overlay's files are on its upper folder's device.
   const std::string upper = option_of(mount, "upperdir");
   Mount below = mount;
@@ -167,6 +180,7 @@ Json file_system_facts(const std::string& path) {
 std::string block_device_folder(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return "";
+  if (S_ISBLK(status.st_mode)) return ferry::block_device_folder(status.st_rdev, "").string();
   return ferry::block_device_folder(status.st_dev, mount_of(path).source).string();
 }
 
@@ -174,6 +188,7 @@ Json path_facts(const std::string& path, const std::string& engine) {
   const struct stat status = status_of(path);
   Json facts = {{"path", path}, {"kind", kind_of(status.st_mode)}, {"size_bytes", nullptr}};
   if (S_ISREG(status.st_mode)) facts["size_bytes"] = status.st_size;
+  if (S_ISBLK(status.st_mode)) facts["size_bytes"] = device_bytes(status.st_rdev);
   facts["file_system"] = file_system_facts(path);
   facts["direct_io"] = direct_io(path, status.st_mode);
   facts["served"] = served(facts["file_system"]["type"], status.st_mode, engine);

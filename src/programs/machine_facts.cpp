@@ -65,9 +65,13 @@ Json runtime_facts(const RuntimeInfo& info, const char* device) {
 }
 
 Json file_systems_of(const std::vector<std::string>& paths) {
-  std::set<std::string> folders;
+  std::set<std::string> folders;  // and block devices
   for (const std::string& path : paths) {
     if (storage::scheme_of(path) != storage::Scheme::posix) continue;
+    if (std::error_code error; std::filesystem::is_block_file(path, error)) {
+      folders.insert(path);
+      continue;
+    }
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     folders.insert(folder.empty() ? "." : folder.string());
   }

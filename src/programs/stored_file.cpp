@@ -1,7 +1,9 @@
 #include "programs/stored_file.hpp"
 
 #include <cerrno>
+#include <filesystem>
 #include <mutex>
+#include <system_error>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,8 +65,8 @@ std::uint64_t StoredFile::size_bytes() const {
   return plain_ ? plain_->size_bytes() : status().size_bytes;
 }
 
-bool StoredFile::is_regular() const {
-  if (plain_) return plain_->is_regular();
+bool StoredFile::keeps_bytes() const {
+  if (plain_) return plain_->keeps_bytes();
   const std::uint32_t mode = status().mode;
   if (S_ISDIR(mode)) throw Error(EISDIR, path_);
   return S_ISREG(mode);
@@ -88,6 +90,11 @@ void StoredFile::sync() const {
   } else if (::fsync(plain_->fd()) != 0) {
     throw Error(errno, "syncing " + path_);
   }
+}
+
+bool is_block_device(const std::string& path) {
+  std::error_code error;
+  return !is_uri(path) && std::filesystem::is_block_file(path, error);
 }
 
 bool file_exists(const std::string& path) {

@@ -29,7 +29,8 @@ class StoredFile {
 
   const std::string& path() const { return path_; }
   std::uint64_t size_bytes() const;
-  bool is_regular() const;
+  // Whether it is a regular file or a block device.
+  bool keeps_bytes() const;
   // All of the bytes; EIO if the file ends before.
   void read(void* data, std::uint64_t bytes, std::uint64_t offset) const;
   void write(const void* data, std::uint64_t bytes, std::uint64_t offset) const;
@@ -44,6 +45,8 @@ class StoredFile {
   std::unique_ptr<storage::SyncFile> file_;
 };
 
+// Whether the path leads to a block device of this machine.
+bool is_block_device(const std::string& path);
 // Whether anything exists at the path. Throws ferry::Error if the storage does not say.
 bool file_exists(const std::string& path);
 // Also if it does not exist. Throws ferry::Error.

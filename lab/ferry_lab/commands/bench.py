@@ -256,11 +256,17 @@ _seconds = functools.partial(_option, type=CountType(1, _SECONDS_MAX), metavar="
 @_option("--direct", is_flag=True, help="Bypass the kernel's page cache (O_DIRECT).")
 @_option("--cold", is_flag=True, help="Drop the file from the kernel's page cache before each read.")
 @OVERWRITE
+@_option(
+    "--wipe-device",
+    is_flag=True,
+    help="With --overwrite: write to PATH though it is a block device. What is on it is lost.",
+)
 @JSON
 def command(path: str | None, test_file: str | None, **given: Any) -> None:
     """Measure PATH, with IOR's flags and columns.
 
-    Writing creates PATH, a new file, and removes it afterwards; -r alone never changes PATH.
+    Writing creates PATH, a new file, and removes it afterwards; -r alone never changes PATH,
+    and may read a whole disk: -r /dev/sdb.
     Contents are verified, more strictly with -W and -R. Sizes take k, m, g and t as powers of 1024.
     bw counts from open to close, as in IOR. With -a ferry, PATH may be a URI like
     nfs://server/export/file or ceph:/file.

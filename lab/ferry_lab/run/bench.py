@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,14 @@ from rich.console import Console
 
 from ferry import file_systems, output_files, terminal
 from ferry.errors import FerryError
-from ferry.files import check_new_file, check_readable_file, signals_ignored
+from ferry.files import (
+    check_new_file,
+    check_readable_device,
+    check_readable_file,
+    device_claimed,
+    is_block_device,
+    signals_ignored,
+)
 from ferry.native import Json, MeasuringError
 from ferry.sizes import KIB, format_size
 from ferry.uris import is_uri, shown, with_suffix
@@ -58,6 +66,7 @@ class BenchOptions:
     warm: bool  # the device's page cache
     keep: bool
     overwrite: bool
+    wipe_device: bool
     json: str | None
     runtime: RuntimeSettings
 
@@ -116,7 +125,9 @@ def run(options: BenchOptions) -> None:
     output_files.check_output(options.json, options.overwrite)
     _check_memory(options)
     _check_path(options)
-    phases = _measure_all(options)
+    claimed = options.write and is_block_device(options.path)
+    with device_claimed(options.path) if claimed else nullcontext():
+        phases = _measure_all(options)
     rows = [results.make_row(cell, "bench", m.samples[cell.id]) for cell, m in phases]
     notes = _notes(rows)
     if options.json != "-":
@@ -132,6 +143,11 @@ def run(options: BenchOptions) -> None:
 
 
 def _check_path(options: BenchOptions) -> None:
+    if is_block_device(options.path):
+        _check_device(options)
+        return
+    if options.wipe_device:
+        raise FerryError(f"--wipe-device is for block devices, and {shown(options.path)} is none; leave it out")
     for path in options.files:
         if not options.write and not options.mix:
             _check_size(options, path)
@@ -144,6 +160,20 @@ def _check_path(options: BenchOptions) -> None:
             check_new_file(path, options.total_bytes, options.overwrite)
 
 
+def _check_device(options: BenchOptions) -> None:
+    """Of a raw block device: reads change nothing, and writes must be asked for twice."""
+    path = shown(options.path)
+    if options.file_per_thread or options.mix:
+        flag = "-F" if options.file_per_thread else "--mix"
+        raise FerryError(f"{path} is a block device, and {flag} makes files; leave it out or name a file")
+    if options.write and not (options.overwrite and options.wipe_device):
+        raise FerryError(
+            f"{path} is a block device: -r alone reads it and changes nothing; -w destroys what is on it, and needs "
+            "both --overwrite and --wipe-device"
+        )
+    _check_size(options, options.path)
+
+
 def _is_file(path: str) -> bool:
     if not is_uri(path):
         return os.path.isfile(path)
@@ -153,8 +183,7 @@ def _is_file(path: str) -> bool:
 
 def _check_size(options: BenchOptions, path: str) -> None:
     needed_bytes = options.total_bytes // len(options.files)
-    check = remote_files.check_readable_file if is_uri(path) else check_readable_file
-    size_bytes = check(path)
+    size_bytes = _readable_bytes(path)
     if size_bytes >= needed_bytes:
         return
     asked = f"-b {format_size(options.block_bytes)}"
@@ -166,6 +195,12 @@ def _check_size(options: BenchOptions, path: str) -> None:
         f"{shown(path)} has {format_size(size_bytes)}, and {asked} needs {format_size(needed_bytes)}; "
         "choose a smaller -b or a larger file"
     )
+
+
+def _readable_bytes(path: str) -> int:
+    if is_uri(path):
+        return remote_files.check_readable_file(path)
+    return check_readable_device(path) if is_block_device(path) else check_readable_file(path)
 
 
 def _check_memory(options: BenchOptions) -> None:
@@ -306,7 +341,9 @@ def _print_head(console: Console, options: BenchOptions, measurement: Measuremen
     (runtime,) = measurement.environment.runtimes
     systems = measurement.environment.file_systems
     where = ""
-    if systems:
+    if is_block_device(options.path):
+        where = f", {systems[0].type}"
+    elif systems:
         source = f" ({systems[0].source})" if systems[0].source else ""
         where = f" on {systems[0].type or file_systems.UNKNOWN}{source}"
     for storage in measurement.environment.storages:
