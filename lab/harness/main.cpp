@@ -27,6 +27,10 @@ class CpuDevice final : public MeasuredDevice {
     set_switches(cell);
     bench::verify_reads(runtime_, cell, stopped);
   }
+  MetadataSample run_metadata(const CellRun& run, const std::atomic<bool>& stopped) override {
+    set_switches(run.cell);
+    return bench::run_metadata(runtime_, run, stopped);
+  }
   std::optional<RuntimeInfo> info() const override { return runtime_.info(); }
   bool shutdown(std::chrono::milliseconds deadline) override {
     runtime_.shutdown(deadline);

@@ -1,5 +1,7 @@
 #include "harness/measured_device.hpp"
 
+#include <cerrno>
+
 #include "harness/verification.hpp"
 
 namespace ferry::bench {
@@ -19,6 +21,10 @@ void MeasuredDevice::verify_write(const CellRun& run, const Sample& sample,
   back.operation = MeasuredOperation::read;
   back.expect_pattern_seed = run.pattern_seed;
   verify_reads(back, stopped);
+}
+
+MetadataSample MeasuredDevice::run_metadata(const CellRun&, const std::atomic<bool>&) {
+  throw Error(ENOTSUP, "program metadata is for the device cpu");
 }
 
 Runtimes::Runtimes(const Plan& plan, const DeviceMaker& make_device) {

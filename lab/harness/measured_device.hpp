@@ -13,6 +13,7 @@
 #include <ferry/ferry.hpp>
 
 #include "harness/cell_run.hpp"
+#include "harness/metadata.hpp"
 #include "harness/plan.hpp"
 
 namespace ferry::bench {
@@ -35,6 +36,9 @@ class MeasuredDevice {
   // that are read afterwards are whole then. Throws likewise.
   virtual void verify_write(const CellRun& run, const Sample& sample,
                             const std::atomic<bool>& stopped);
+
+  // One repeat of a cell with program `metadata`; throws likewise. Of the device cpu alone.
+  virtual MetadataSample run_metadata(const CellRun& run, const std::atomic<bool>& stopped);
 
   // Absent where it has no runtime.
   virtual std::optional<RuntimeInfo> info() const { return std::nullopt; }

@@ -23,7 +23,8 @@ constexpr std::array<const char*, 3> device_names = {"cpu", "cuda", "ranks"};
 constexpr std::array<const char*, 6> interface_names = {"ferry", "posix", "mmap",
                                                         "uring", "mpiio", "native"};
 constexpr std::array<const char*, 3> operation_names = {"read", "write", "mixed"};
-constexpr std::array<const char*, 4> program_names = {"stream", "iterative", "once", "files"};
+constexpr std::array<const char*, 5> program_names = {"stream", "iterative", "once", "files",
+                                                      "metadata"};
 constexpr std::array<const char*, 4> placement_names = {"host", "compute", "service", "automatic"};
 constexpr std::array<const char*, 3> reorder_names = {"none", "neighbour", "random"};
 constexpr std::array<const char*, 4> sync_names = {"none", "flush", "fsync", "flush+fsync"};
@@ -71,7 +72,9 @@ void check_sizes(const Cell& cell, const Fields& fields) {
 }
 
 void check_files(const Cell& cell, const Fields& fields) {
-  const auto refuse = [&](const char* key) { fields.fail(key, "not with program files"); };
+  const auto refuse = [&](const char* key) {
+    fields.fail(key, std::string("not with program ") + name_of(cell.program));
+  };
   fields.refuse_if(cell.total_bytes / cell.transfer_bytes > files_max, "transfer_bytes",
                    "makes too many files; the limit is 2^16");
   if (cell.file_per_thread) refuse("file_per_thread");
@@ -79,6 +82,15 @@ void check_files(const Cell& cell, const Fields& fields) {
   if (cell.sync != Sync::none) refuse("sync");
   if (cell.warm) refuse("warm");
   if (cell.rewrite) refuse("rewrite");
+  if (cell.program == Program::files) return;
+  fields.refuse_if(cell.operation != MeasuredOperation::write, "operation",
+                   "must be write with program metadata");
+  const bool is_plain = cell.interface == Interface::posix;
+  fields.refuse_if(cell.interface != Interface::ferry && !is_plain, "interface",
+                   "must be ferry or posix with program metadata");
+  if (cell.keep) refuse("keep");
+  if (cell.overwrite) refuse("overwrite");
+  if (cell.direct) refuse("direct");
 }
 
 void check_open_files(const Cell& cell, const Fields& fields) {
@@ -112,7 +124,7 @@ void check_pace(const Cell& cell, const Fields& fields) {
 
 void check_program(const Cell& cell, const Fields& fields) {
   if (cell.program == Program::stream) return;
-  if (cell.program == Program::files) check_files(cell, fields);
+  if (!cell.computes()) check_files(cell, fields);
   const auto refuse = [&](const char* key) { fields.fail(key, "needs program stream"); };
   if (cell.offsets != Offsets::sequential) refuse("pattern");
   if (cell.segments > 1) refuse("segments");
@@ -289,6 +301,9 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
     cell.cache_switches = read_switches(object["cache_switches"], fields);
   fields.flag("overwrite", cell.overwrite);
   fields.flag("keep", cell.keep);
+  fields.flag("empty_files", cell.empty_files);
+  fields.refuse_if(cell.empty_files && cell.program != Program::metadata, "empty_files",
+                   "is for program metadata");
   fields.number("expect_pattern_seed", cell.expect_pattern_seed, 0, UINT64_MAX);
 }
 

@@ -25,6 +25,7 @@ enum class Program : std::uint8_t {
   iterative,  // transfer a piece, compute on it, piece by piece
   once,       // one transfer of everything, then compute piece by piece
   files,      // each transfer in a file of its own: open, transfer, close
+  metadata,   // such files are made, looked at, read and removed (harness/metadata.hpp)
 };
 
 // What makes the calls: threads of this process, warps of a GPU, or MPI ranks.
@@ -89,9 +90,10 @@ struct Cell {
   unsigned read_percent = 0;              // of a rewrite: so many of the calls read; 0: it writes
   std::uint64_t buffer_offset_bytes = 0;  // of the buffer from a page's beginning
   std::optional<device::cache::Switches> cache_switches;  // absent: all on
-  bool overwrite = false;  // the file may exist; it is truncated, and not removed afterwards
-  bool keep = false;       // leave the file of the last repeat
-  std::uint64_t seed = 1;  // of the random order and of what is written
+  bool overwrite = false;    // the file may exist; it is truncated, and not removed afterwards
+  bool keep = false;         // leave the file of the last repeat
+  bool empty_files = false;  // of program metadata: files have no bytes, not transfer_bytes
+  std::uint64_t seed = 1;    // of the random order and of what is written
   // Reads: the file was written by a stream cell with this pattern_seed. Absent: compared with what
   // a plain pread says.
   std::optional<std::uint64_t> expect_pattern_seed;
@@ -120,7 +122,9 @@ struct Cell {
   }
   bool computes() const { return program == Program::iterative || program == Program::once; }
   // Whether a part lies in several files of piece_of_file_bytes() each.
-  bool is_in_pieces() const { return program == Program::files || open_files != 0; }
+  bool is_in_pieces() const {
+    return program == Program::files || program == Program::metadata || open_files != 0;
+  }
   std::uint64_t piece_of_file_bytes() const {
     return open_files != 0 ? total_bytes / open_files : transfer_bytes;
   }

@@ -119,6 +119,20 @@ void report_sample(const Cell& cell, unsigned repeat, const Sample& sample,
   print_line(line);
 }
 
+void report_metadata(const Cell& cell, unsigned repeat, const MetadataSample& sample) {
+  for (std::size_t i = 0; i < sample.phases.size(); ++i) {
+    const MetadataSample::Phase& phase = sample.phases[i];
+    print_line({{"type", "sample"},
+                {"cell", cell.id},
+                {"repeat", repeat},
+                {"phase", metadata_phase_names[i]},
+                {"files", sample.files},
+                {"elapsed_ns", phase.elapsed_ns},
+                {"latency_ns", latency_json(cell, phase.latencies)},
+                {"callers", usage_json(phase.callers)}});
+  }
+}
+
 void report_done() {
   print_line({{"type", "done"}});
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "harness/cell_run.hpp"
+#include "harness/metadata.hpp"
 #include "harness/plan.hpp"
 #include "programs/file_cache.hpp"
 
@@ -20,6 +21,9 @@ void report_verified(const Cell& cell);
 // `state` is of reads only, `pattern_seed` of writes and of ranks.
 void report_sample(const Cell& cell, unsigned repeat, const Sample& sample,
                    std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
+// A line for each phase.
+void report_metadata(const Cell& cell, unsigned repeat, const MetadataSample& sample);
+
 void report_done();
 
 }  // namespace ferry::bench

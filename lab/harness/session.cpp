@@ -201,8 +201,18 @@ void Session::read_once(std::size_t index, unsigned round) {
   report(cell, round, sample, state, std::nullopt);
 }
 
+void Session::metadata_once(const Cell& cell, unsigned round) {
+  std::vector<std::string> paths = paths_of(cell);
+  for (const std::string& path : paths)
+    if (file_exists(path)) throw Error(EEXIST, path);
+  const ScratchFiles made(std::move(paths));
+  const CellRun run{cell, round, cell.seed + round, 0, ""};
+  report_metadata(cell, round, runtimes_.of(cell).run_metadata(run, interruption_.stopped()));
+}
+
 void Session::write_once(std::size_t index, unsigned round) {
   const Cell& cell = cells_[index];
+  if (cell.program == Program::metadata) return metadata_once(cell, round);
   CellRun run{cell, round, cell.seed + round, O_CREAT | O_EXCL, block_devices_[index]};
   std::vector<std::string> fresh;
   for (const std::string& path : paths_of(cell)) {

@@ -44,6 +44,7 @@ class Session {
   std::uint64_t settling_passes(const Cell& cell) const;
   void read_once(std::size_t index, unsigned round);
   void write_once(std::size_t index, unsigned round);
+  void metadata_once(const Cell& cell, unsigned round);
   void report(const Cell& cell, unsigned round, const Sample& sample,
               std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
   template <class Work>

@@ -10,7 +10,7 @@ from ferry.errors import FerryError
 if TYPE_CHECKING:
     import click
 
-NAMES = ("bench", "compare", "import", "study", "tune")
+NAMES = ("bench", "compare", "import", "metadata", "study", "tune")
 
 
 class MissingError(FerryError):

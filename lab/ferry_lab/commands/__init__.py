@@ -7,7 +7,14 @@ import importlib
 import click
 
 # Name to module, which has the command as ``command``.
-COMMANDS = {"bench": "bench", "compare": "compare", "import": "importing", "study": "study", "tune": "tune"}
+COMMANDS = {
+    "bench": "bench",
+    "compare": "compare",
+    "import": "importing",
+    "metadata": "metadata",
+    "study": "study",
+    "tune": "tune",
+}
 
 
 def load(name: str) -> click.Command:

@@ -300,6 +300,20 @@ class ImportedRepeat(Record):
     ]
 
 
+MetadataPhase = Literal["create", "stat", "read", "remove"]
+
+
+class MetadataRepeat(Record):
+    """One phase of one repeat of ``ferry metadata``."""
+
+    repeat: RepeatNumber
+    phase: MetadataPhase
+    files: Annotated[Positive, about("of all threads")]
+    elapsed_ns: Annotated[Positive, about("from when the first thread begins to when the last one ends")]
+    latency_ns: Annotated[Latencies, about("of each file: create and read open, transfer and close")]
+    callers: Usage
+
+
 class RanksUsage(Usage):
     """Of all ranks; calls: system calls that read or wrote, on whatever descriptor."""
 
@@ -708,8 +722,10 @@ class Document(Record):
     conclusions: list[str]
 
 
-def read_repeat(parsed: Any) -> Repeat | RanksRepeat:
+def read_repeat(parsed: Any) -> Repeat | RanksRepeat | MetadataRepeat:
     """Returns the repeat that was parsed from JSON. Raises msgspec.ValidationError."""
+    if "phase" in parsed:
+        return msgspec.convert(parsed, MetadataRepeat)
     return msgspec.convert(parsed, RanksRepeat if "ranks_usage" in parsed else Repeat)
 
 

@@ -288,7 +288,7 @@ def make_document(
         command=["ferry", *sys.argv[1:]],
         started=started.isoformat(timespec="seconds"),
         finished=now().isoformat(timespec="seconds"),
-        environment=_environment([m.environment for m in measurements]),
+        environment=environment_of([m.environment for m in measurements]),
         settings=settings,
         notes=list(notes),
         rows=list(rows),
@@ -297,7 +297,7 @@ def make_document(
     )
 
 
-def _environment(parts: Sequence[Environment]) -> Environment:
+def environment_of(parts: Sequence[Environment]) -> Environment:
     """Returns where it was measured; without ``parts`` nobody knows."""
     systems = {s.mount_point: s for part in parts for s in part.file_systems}
     return Environment(

@@ -1,7 +1,8 @@
 """The JSON Schemas of the laboratory's documents, generated from its records.
 
 ``python -m ferry_lab.results.schema`` prints that of ``ferry.results/3``; with the argument
-``simulation``, that of ``ferry.simulation/1``, with ``comparison`` that of ``ferry.comparison/1``.
+``simulation``, that of ``ferry.simulation/1``, with ``comparison`` that of ``ferry.comparison/1``,
+with ``metadata`` that of ``ferry.metadata/1``.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ import msgspec
 
 from ferry_lab.results import records
 from ferry_lab.results.comparison import ResultsComparison
+from ferry_lab.results.metadata import MetadataResults
 from ferry_lab.results.simulation import Simulation
 
 _ROWS = (records.MeasuredRow, records.ImportedRow, records.RanksRow)
-_DOCUMENTS = {"results": records.Document, "simulation": Simulation, "comparison": ResultsComparison}
+_DOCUMENTS = {
+    "results": records.Document,
+    "simulation": Simulation,
+    "comparison": ResultsComparison,
+    "metadata": MetadataResults,
+}
 
 
 def make_schema(name: str = "results") -> dict[str, Any]:
-    """Returns one: ``results``, ``simulation`` or ``comparison``."""
+    """Returns one: ``results``, ``simulation``, ``comparison`` or ``metadata``."""
     document = _DOCUMENTS[name]
     rows = _ROWS if document is records.Document else ()
     _, parts = msgspec.json.schema_components(

@@ -17,7 +17,7 @@ import msgspec
 from ferry.errors import FerryError
 from ferry.native import Json, check, lines, running
 from ferry.programs import PROGRAM, find_program
-from ferry_lab.results.records import Environment, RanksRepeat, Repeat, read_repeat
+from ferry_lab.results.records import Environment, MetadataRepeat, RanksRepeat, Repeat, read_repeat
 from ferry_lab.run.plan import Plan
 
 MPI_PROGRAM = "ferry-bench-mpi"
@@ -30,7 +30,7 @@ class Measurement:
     """The result of one invocation: its environment, and each cell's samples by repeat."""
 
     environment: Environment | None = None
-    samples: dict[str, list[Repeat] | list[RanksRepeat]] = field(default_factory=dict)
+    samples: dict[str, list[Repeat] | list[RanksRepeat] | list[MetadataRepeat]] = field(default_factory=dict)
 
 
 def run_plan(

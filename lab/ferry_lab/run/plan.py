@@ -58,7 +58,7 @@ class Cell:
     transfer_bytes: int
     total_bytes: int
     placement: str | None = None  # interface ferry: where calls run
-    program: str = "stream"  # stream, iterative, once, files (a file for each transfer)
+    program: str = "stream"  # stream, iterative, once, files (a file for each transfer), metadata
     pattern: str = "sequential"  # sequential, random, zipf:EXPONENT, hotspot:FILE/CALLS (percent)
     threads: int = 1
     queue_depth: int = 1
@@ -85,6 +85,7 @@ class Cell:
     cache_switches: Sequence[str] | None = None  # optimisations switched on; None: all
     overwrite: bool = False
     keep: bool = False
+    empty_files: bool = False  # program metadata: files have no bytes, not transfer_bytes
     seed: int = 1
     expect_pattern_seed: int | None = None
     axes: Axes = field(default_factory=dict)  # of the row; what measures it does not know them
