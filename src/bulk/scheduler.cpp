@@ -234,10 +234,12 @@ bool Scheduler::wake(std::uint64_t place, unsigned count) {
       starts = start_worker();
       if (starts) all[woken++] = workers_.back().get();
     }
-    const auto line = lines_.find(place);
-    if (starts && count > 0 && line != lines_.end() && line->second.has_nobody() &&
-        !has_worker_to_come() && workers_.size() < workers_max && start_worker())
-      all[woken++] = workers_.back().get();
+    if (const auto line = lines_.find(place); count > 0 && line != lines_.end()) {
+      line->second.wants_worker = true;
+      if (starts && line->second.has_nobody() && !has_worker_to_come() &&
+          workers_.size() < workers_max && start_worker())
+        all[woken++] = workers_.back().get();
+    }
     found = count == 0 || !workers_.empty();
   }
   for (std::size_t i = 0; i < woken; ++i)
@@ -293,21 +295,20 @@ bool Scheduler::next(Worker& worker, bool in_flight, Claim& claim, std::shared_p
     leave_line(worker);
   }
   for (;;) {
-    // The one with the fewest workers.
-    auto fewest = lines_.end();
+    auto first = lines_.end();
     for (auto line = lines_.begin(); line != lines_.end(); ++line) {
       const Line& one = line->second;
       if (!one.is_empty() && one.workers < one.workers_max &&
-          (fewest == lines_.end() || one.workers < fewest->second.workers))
-        fewest = line;
+          (first == lines_.end() || one.comes_before(first->second)))
+        first = line;
     }
-    if (fewest == lines_.end()) break;
-    if (fewest->second.take(claim, job)) {
-      worker.line = fewest->first;
-      ++fewest->second.workers;
+    if (first == lines_.end()) break;
+    if (first->second.take(claim, job)) {
+      worker.line = first->first;
+      ++first->second.workers;
       return true;
     }
-    drop_if_unused(fewest->first);
+    drop_if_unused(first->first);
   }
   worker.asleep = true;
   return false;

@@ -7,8 +7,9 @@
 //       line, where workers take it first.
 //   S3  Work waits in the line of its place, a disk or server. A worker in a line takes nothing
 //       from others as long as there is work or it has some in flight: what hangs holds no other
-//       worker up. Each line with work that was offered has a worker, or a worker without a line is
-//       awake for it: one that finds all others in lines starts a worker, up to workers_max.
+//       worker up. Each line that wants a worker has one, or a worker without a line is awake for
+//       it, which takes such a line first: who finds fewer of those than lines starts a worker, up
+//       to workers_max.
 #pragma once
 
 #include <chrono>
@@ -75,11 +76,16 @@ class Scheduler {
     std::shared_ptr<FilesJob> job;  // a place of its own: its files may lie anywhere
     unsigned workers = 0;
     unsigned workers_max = 0;
+    bool wants_worker = false;  // else the threads of its callers will do
 
     bool is_empty() const { return !is_offered() && job == nullptr; }
     // To workers alone: a job has a thread of its own.
     bool is_offered() const { return !returned.empty() || !requests.empty(); }
-    bool has_nobody() const { return is_offered() && workers == 0; }
+    bool has_nobody() const { return wants_worker && is_offered() && workers == 0; }
+    // Whether a worker without a line takes this one rather than the other.
+    bool comes_before(const Line& other) const {
+      return has_nobody() != other.has_nobody() ? has_nobody() : workers < other.workers;
+    }
     bool take(Claim& claim, std::shared_ptr<FilesJob>& files);
   };
   using Lines = std::map<std::uint64_t, Line>;

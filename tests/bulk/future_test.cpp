@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <ferry/bulk.hpp>
 
@@ -227,6 +228,52 @@ TEST(HungStorageTransfers, LeaveOthersAWorker) {
     for (Future& future : held)
       EXPECT_EQ(future.get(), 0U);
   });
+}
+
+// A worker has been woken for another's transfer when a job begins whose files hang. It takes the
+// transfer, which nobody else has, and not the job, which has a thread.
+TEST(HungStorageTransfers, OfAJobWithAThreadTakeNoWorkerFromOthers) {
+  auto* storage = new FailingStorage(Random());
+  std::atomic<bool> stalls{false};
+  std::atomic<bool> stalled{false};
+  storage->after_wait = [&] {
+    char name[16] = {};
+    pthread_getname_np(pthread_self(), name, sizeof name);
+    if (std::string(name) != "ferry-bulk") return;
+    stalled = stalls.load();
+    while (stalls)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const std::string wanted = pattern(8 * task_bytes, 4);
+  storage->set_contents("/file", wanted);
+  storage->put_on_device("/file", ~std::uint64_t{0});  // the last in the engine's order
+  storage->set_contents("/hung", "?");
+  EngineOptions options = small_options;
+  options.workers = 1;
+  const auto scheduler =
+      std::make_shared<Scheduler>(options, std::unique_ptr<storage::Storage>(storage));
+  const Engine engine(scheduler);
+  const File file(engine, "/file");
+  std::string to(wanted.size(), ' ');
+  ASSERT_EQ(file.read_at_async(to.data(), to.size(), 0).get(), wanted.size());
+  // The worker sleeps, is woken, and has not looked for work yet.
+  stalls = true;
+  ASSERT_TRUE(eventually([&] {
+    scheduler->ring_all();
+    return stalled.load();
+  }));
+  storage->hang("/hung");
+  const std::vector<std::string> paths(64, "/hung");
+  std::thread job([&] { EXPECT_EQ(engine.read_files(paths).size(), paths.size()); });
+  EXPECT_TRUE(eventually([&] { return storage->held > 0; }));
+  to.assign(wanted.size(), ' ');
+  const Future other = file.read_at_async(to.data(), to.size(), 0);
+  stalls = false;
+  EXPECT_TRUE(eventually([&] { return other.ready(); }, std::chrono::seconds(20)));
+  storage->let_go();
+  within_patience("files that hung", [&] { job.join(); });
+  EXPECT_EQ(other.get(), wanted.size());
+  EXPECT_TRUE(same_bytes(to, wanted));
 }
 
 TEST(BulkProgress, IsToldAndReachesTheEnd) {

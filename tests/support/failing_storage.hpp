@@ -105,6 +105,8 @@ class FailingStorage final : public storage::Storage {
   storage::Capabilities capabilities = {};
   // Carries out an operation in the place of this storage, if it returns true.
   std::function<bool(storage::Operation&)> instead;
+  // Called at the end of each wait of a queue, on its thread. Set it before first use.
+  std::function<void()> after_wait;
 
   std::string contents(const std::string& path, std::size_t offset = 0,
                        std::size_t bytes = std::string::npos) {
@@ -178,6 +180,7 @@ class FailingStorage final : public storage::Storage {
       const std::chrono::nanoseconds nap = std::chrono::milliseconds(1);
       if (!waiting_.empty()) timeout = std::min(timeout, nap);
       futex_wait(options_.doorbell.word, seen, static_cast<std::uint64_t>(timeout.count()));
+      if (storage_.after_wait) storage_.after_wait();
     }
     void cancel(storage::Operation&) override {}
     storage::QueueStatistics statistics() const override { return {}; }
