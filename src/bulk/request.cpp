@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <functional>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "base/futex.hpp"
@@ -22,6 +24,25 @@ constexpr std::array counted = {
     &EngineStatistics::gpu_tasks,        &EngineStatistics::gpu_direct_tasks,
     &EngineStatistics::gpu_direct_bytes, &EngineStatistics::staging_bytes,
     &EngineStatistics::pinned_bytes};
+
+// A batch with files of several places has one of its own, which others of the same places share.
+std::uint64_t place_of(const std::vector<PartState>& parts) {
+  if (parts.empty()) return 0;
+  std::vector<std::uint64_t> places;
+  const EngineFile* const first = parts.front().file;
+  const std::uint64_t place_of_first = first->place();
+  for (const PartState& part : parts) {
+    if (part.file == first) continue;
+    const std::uint64_t place = part.file->place();
+    if (place != place_of_first && std::ranges::find(places, place) == places.end())
+      places.push_back(place);
+  }
+  if (places.empty()) return place_of_first;
+  places.push_back(place_of_first);
+  std::ranges::sort(places);
+  return std::hash<std::string_view>{}(
+      {reinterpret_cast<const char*>(places.data()), places.size() * sizeof places.front()});
+}
 
 }  // namespace
 
@@ -43,15 +64,12 @@ BulkRequest::BulkRequest(Direction direction, std::vector<PartState> parts,
       counters_(counters) {
   try {
     results_.reserve(parts_.size());
+    place_ = place_of(parts_);
   } catch (const std::bad_alloc&) {
     for (const std::shared_ptr<EngineFile>& file : files_)
       file->end_use();
     throw;
   }
-  if (parts_.empty()) return;
-  const auto may_hang =
-      std::ranges::find_if(parts_, [](const PartState& part) { return part.file->may_hang(); });
-  place_ = (may_hang != parts_.end() ? *may_hang : parts_.front()).file->place();
   for (PartState& part : parts_) {
     part.end = part.bytes;
     bytes_total_ += part.bytes;

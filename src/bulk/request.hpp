@@ -89,7 +89,7 @@ class BulkRequest {
   const Cuts& cuts() const { return cuts_; }
   const PartState& part(std::size_t index) const { return parts_[index]; }
   std::size_t count() const { return parts_.size(); }
-  // EngineFile::place() of its first file that may hang, else of its first file.
+  // EngineFile::place() of its files, or one that only batches with files of the same places have.
   std::uint64_t place() const { return place_; }
   // `bytes` of a part from `begin` on, as a separate piece.
   RoutedPiece piece(std::size_t part, std::uint64_t begin, std::uint64_t bytes) const;

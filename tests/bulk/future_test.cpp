@@ -230,6 +230,37 @@ TEST(HungStorageTransfers, LeaveOthersAWorker) {
   });
 }
 
+// Nor does a batch that reads from both hold up the other storage's transfers.
+TEST(HungStorageTransfers, InABatchWithOthersHoldUpNoneOfThose) {
+  const ScratchDirectory scratch;
+  const std::string wanted = pattern(8 * task_bytes, 4);
+  write_file(scratch / "file", wanted);
+  auto* storage = new TwoStorages(Random());
+  const Engine engine(
+      std::make_shared<Scheduler>(small_options, std::unique_ptr<storage::Storage>(storage)));
+  const File hanging(engine, "failing:file", O_RDWR | O_CREAT);
+  const File file(engine, scratch / "file");
+  storage->failing().all_hang = true;
+  std::string never(200 * task_bytes, '.');
+  std::string some(100, ' ');
+  const std::vector<Part> parts = {Part{&file, some.data(), some.size(), 0},
+                                   Part{&hanging, never.data(), never.size(), 0}};
+  const Future batch = engine.read(parts);
+  // As much as two workers begin.
+  EXPECT_TRUE(eventually([&] { return storage->failing().reads >= 2 * 64; }));
+  std::string to(wanted.size(), ' ');
+  const Future other = file.read_at_async(to.data(), to.size(), 0);
+  EXPECT_TRUE(eventually([&] { return other.ready(); }, std::chrono::seconds(20)));
+  EXPECT_FALSE(batch.ready());
+  storage->failing().all_hang = false;
+  within_patience("transfers that hung", [&] {
+    EXPECT_EQ(batch.get(), some.size());
+    EXPECT_EQ(other.get(), wanted.size());
+  });
+  EXPECT_TRUE(same_bytes(to, wanted));
+  EXPECT_EQ(some, wanted.substr(0, some.size()));
+}
+
 // A worker has been woken for another's transfer when a job begins whose files hang. It takes the
 // transfer, which nobody else has, and not the job, which has a thread.
 TEST(HungStorageTransfers, OfAJobWithAThreadTakeNoWorkerFromOthers) {
