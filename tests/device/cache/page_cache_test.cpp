@@ -530,5 +530,44 @@ TEST_F(PageCacheTest, TheFreeListsTagBeginsAnew) {
   expect_calm();
 }
 
+// All frames are on their way from a storage that hangs, and its file was dropped meanwhile: once
+// while it is open, once with its record given to a file of the other storage.
+TEST_F(PageCacheTest, DroppedPagesOfAHungStorageKeepNobodyFromAnother) {
+  for (const bool closed : {false, true}) {
+    make(4, 3, 3);
+    put(0, pattern(4 * page, 1));
+    const std::string data = pattern(4 * page, 2);
+    put(1, data);
+    memory->view().inode(0).storage = 1;
+    std::atomic<int> hanging{0};
+    std::atomic<bool> hangs{true};
+    storage->after_read = [&] {
+      if (!hangs || hanging == 2) return;
+      ++hanging;
+      while (hangs)
+        std::this_thread::yield();
+    };
+    std::vector<std::jthread> readers;
+    for (std::uint32_t group = 0; group < 2; ++group)
+      readers.emplace_back([&, group] { read(0, group * 2 * page, 2 * page, group); });
+    ASSERT_TRUE(test::eventually([&] { return hanging == 2; }));
+    caches[2]->forget(0);
+    const DeviceRef<std::uint32_t> id(memory->view().inode(0).id);
+    if (closed) {
+      id.store(memory->view().layout.geometry.inodes, release);
+      DeviceRef<std::uint32_t>(memory->view().inode(0).storage).store(0, relaxed);
+    }
+    std::string got;
+    test::within_patience("a read beside a storage that hangs", [&] {
+      got = read(1, 0, data.size(), 2);
+      id.store(0, release);
+      hangs = false;
+      readers.clear();
+    });
+    EXPECT_TRUE(test::same_bytes(got, data));
+    expect_calm();
+  }
+}
+
 }  // namespace
 }  // namespace ferry::device::cache

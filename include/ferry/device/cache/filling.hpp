@@ -217,15 +217,18 @@ class Filling {
   }
 
   // Whether every frame is in use, none by a transfer of this storage, which would end. Readers of
-  // this storage may hold views.
+  // this storage may hold views. A page that was dropped is as much in use as others.
   FERRY_DEVICE_CALL bool is_full_of_others(std::uint32_t mine) const {
     constexpr std::uint64_t transfer = State::filling | State::writing;
     bool others = false;
     for (std::uint32_t frame = 0; frame < view_.layout.geometry.frames; ++frame) {
       const std::uint64_t now = frames_.state(frame).load(acquire);
-      if ((now & (State::pins | transfer)) == 0 || (now & (State::taken | State::orphan)) != 0)
-        return false;
-      const bool own = storage(view_, inode_of(frames_.key(frame))) == mine;
+      if ((now & (State::pins | transfer)) == 0 || (now & State::taken) != 0) return false;
+      const std::uint32_t inode = inode_of(frames_.key(frame));
+      // The record of a dropped page's file may be another file's, of another storage.
+      const bool known = (now & State::orphan) == 0 ||
+                         DeviceRef<std::uint32_t>(view_.inode(inode).id).load(acquire) == inode;
+      const bool own = known && storage(view_, inode) == mine;
       if (own && (now & transfer) != 0) return false;
       if (!own) others = true;
     }
