@@ -530,6 +530,39 @@ TEST_F(PageCacheTest, TheFreeListsTagBeginsAnew) {
   expect_calm();
 }
 
+// Every fill of a long call finds all frames in use, once. Its sleeps get longer with one wait, and
+// not with all of the call's.
+TEST_F(PageCacheTest, ALongCallDoesNotSleepForItsEarlierWaits) {
+  static const View* watched = nullptr;
+  static std::uint64_t sleeps;
+  static bool in_use;
+  static const auto use_all = [](bool use) {
+    if (use == in_use) return;
+    in_use = use;
+    for (std::uint32_t frame = 0; frame < watched->layout.geometry.frames; ++frame) {
+      DeviceRef<std::uint64_t> state(watched->frame(frame).state);
+      use ? state.fetch_add(State::one_pin, seq_cst) : state.fetch_sub(State::one_pin, seq_cst);
+    }
+  };
+  sleeps = 0;
+  in_use = false;
+  hooks.yield = [] { use_all(false); };
+  hooks.park = [](const std::uint32_t*, std::uint32_t, std::uint64_t) {
+    ++sleeps;
+    use_all(false);
+  };
+  Switches switches;
+  switches.readahead = false;
+  const std::string data = make_file(4, 1000, 1, switches);
+  watched = &memory->view();
+  storage->after_read = [] { use_all(true); };
+  EXPECT_TRUE(test::same_bytes(read(0, 0, data.size()), data));
+  EXPECT_GE(storage->reads, 500U);
+  EXPECT_EQ(sleeps, 0U);
+  use_all(false);
+  expect_calm();
+}
+
 // All frames are on their way from a storage that hangs, and its file was dropped meanwhile: once
 // while it is open, once with its record given to a file of the other storage.
 TEST_F(PageCacheTest, DroppedPagesOfAHungStorageKeepNobodyFromAnother) {

@@ -213,6 +213,7 @@ class Filling {
     if (seen.failing) stuck = true;
     if (taken == 0 && (seen.others || is_full_of_others(mine)) && ++fruitless_ >= fruitless_max)
       stuck = true;
+    if (taken > 0) fruitless_ = waits_ = 0;
     return taken;
   }
 
@@ -362,7 +363,6 @@ class Filling {
     const std::uint32_t taken = take(inode, run, frames_.count_absent(key, limit), stuck);
     count = enter(key, run, taken);
     if (count == 0) return give_way(stuck && taken == 0);
-    fruitless_ = 0;
     Frames::add_one(counters_.misses, count);
     return {};
   }
@@ -513,8 +513,9 @@ class Filling {
   Io& io_;
   Counters& counters_;
   std::uint32_t group_;
+  // Since the call last got a frame.
   std::uint32_t fruitless_ = 0;
-  std::uint32_t waits_ = 0;  // of the call
+  std::uint32_t waits_ = 0;
 };
 
 }  // namespace ferry::device::cache
