@@ -563,6 +563,30 @@ TEST_F(PageCacheTest, ALongCallDoesNotSleepForItsEarlierWaits) {
   expect_calm();
 }
 
+// The page that a group was about to bring in has come while it looked.
+TEST_F(PageCacheTest, ACallThatNeedsNoFrameTakesNone) {
+  make(4, 1, 1);
+  for (std::size_t at = 0; at < 2; ++at)
+    write(0, pattern(page, at), at * page);
+  read(0, 2 * page, page);
+  const Frames frames(memory->view(), hooks);
+  Counters& counters = memory->view().counters(0);
+  const OutsideCalls outside(memory->view(), hooks);
+  const Transfers<test::MemoryFiles> transfers(memory->view(), hooks, frames, *storage, counters);
+  WriteBack<test::MemoryFiles> write_back(memory->view(), frames, transfers, *storage, counters, 0);
+  Filling<test::MemoryFiles> filling(memory->view(), frames, outside, transfers, write_back,
+                                     *storage, counters, 0);
+  std::uint32_t none[run_max];
+  bool stuck = false;
+  const std::uint64_t dirty = memory->view().shared().dirty_pages;
+  EXPECT_EQ(filling.take(0, none, 0, stuck), 0U);
+  EXPECT_FALSE(stuck);
+  EXPECT_EQ(storage->write_requests, 0U);
+  EXPECT_EQ(memory->view().shared().dirty_pages, dirty);
+  EXPECT_EQ(caches[0]->flush(0), 0);
+  expect_calm();
+}
+
 // All frames are on their way from a storage that hangs, and its file was dropped meanwhile: once
 // while it is open, once with its record given to a file of the other storage.
 TEST_F(PageCacheTest, DroppedPagesOfAHungStorageKeepNobodyFromAnother) {

@@ -200,6 +200,10 @@ class Filling {
   // in hand, on a storage that hangs, it would keep others from it.
   FERRY_DEVICE_CALL std::uint32_t take(std::uint32_t inode, std::uint32_t* frames,
                                        std::uint32_t wanted, bool& stuck) {
+    if (wanted == 0) {  // another group has entered the page
+      fruitless_ = waits_ = 0;
+      return 0;
+    }
     const std::uint32_t mine = storage(view_, inode);
     DirtySeen seen;
     std::uint32_t taken = search(mine, frames, wanted, false, seen);
