@@ -10,12 +10,12 @@
 // parameters, and all are integers and pointers. So they suit any MPI library, whatever its handles
 // are. Those with large counts suit also libraries that have none: a count is a word, too.
 #include <atomic>
-#include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <utility>
 
 #include <dlfcn.h>
 #include <link.h>
@@ -217,18 +217,33 @@ int write_text(int code, char* buffer, int* bytes) {
   return reinterpret_cast<int (*)(int, char*, int*)>(function)(code, buffer, bytes);
 }
 
+// Whether all ranks of the file take part in the function and wait for one another in it.
+bool waits_for_all(const char* name) {
+  if (std::strstr(name, "_all_c") == nullptr && std::strstr(name, "_ordered_c") == nullptr)
+    return false;
+  return std::strstr(name, "File_i") == nullptr;
+}
+
 template <class... Words>
 Word call(CallIndex index, Words... words) {
   pthread_once(&once, prepare);
-  void* function = functions[static_cast<int>(index)];
-  const int place = small_count[static_cast<int>(index)];
-  const Word given[] = {words...};
-  if (place != 0 && given[place] > INT_MAX) return 2;  // MPI_ERR_COUNT of MPICH and Open MPI
+  const int number = static_cast<int>(index);
+  void* function = functions[number];
   if (function == nullptr) {
-    std::fprintf(stderr, "ferry: the MPI library has no %s\n", names[static_cast<int>(index)]);
+    std::fprintf(stderr, "ferry: the MPI library has no %s\n", names[number]);
     std::abort();
   }
-  return reinterpret_cast<Word (*)(Words...)>(function)(words...);
+  Word given[] = {words...};
+  const auto pass = [&]<std::size_t... Places>(std::index_sequence<Places...>) {
+    return reinterpret_cast<Word (*)(Words...)>(function)(given[Places]...);
+  };
+  const int place = small_count[number];
+  const bool fits = place == 0 || given[place] == static_cast<int>(given[place]);
+  if (!fits) given[place] = 0;
+  Word code = 0;
+  if (fits || waits_for_all(names[number]))
+    code = pass(std::make_index_sequence<sizeof...(Words)>());
+  return fits ? code : 2;  // MPI_ERR_COUNT of MPICH and Open MPI
 }
 
 }  // namespace
