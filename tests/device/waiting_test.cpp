@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <ferry/device/requester.hpp>
 #include <ferry/device/waiting.hpp>
+
+#include "support/hooks.hpp"
 
 namespace ferry::device {
 namespace {
@@ -177,7 +180,7 @@ TEST_F(Waiting, WakesUpLessOftenTheLongerItTakes) {
   EXPECT_LT(machine.parks, 200U);
   EXPECT_LE(longest_ns, 1'001'000'000U);
   machine.now_ns = machine.parks = last_ns = longest_ns = 0;
-  EXPECT_EQ(waiter.until([] { return machine.now_ns > minute_ns; }, word), 0);
+  EXPECT_EQ(waiter.until([] { return machine.now_ns > minute_ns; }, word, nullptr), 0);
   EXPECT_LT(machine.parks, 8000U);
   EXPECT_LE(longest_ns, longest_nap_ns + 1'000'000);
 }
@@ -204,9 +207,31 @@ TEST_F(Waiting, ForAConditionSleepsOnAWordThatSignalsIt) {
     EXPECT_EQ(value, 3U);
   };
   Waiter waiter(policy, host, loop);
-  EXPECT_EQ(waiter.until([&] { return machine.parks == 50; }, word), 0);
+  EXPECT_EQ(waiter.until([&] { return machine.parks == 50; }, word, nullptr), 0);
   // Nothing promises to signal it, so no sleep was long.
   EXPECT_LT(machine.now_ns, 50 * park_slice_ns / 10);
+}
+
+// So whoever answers wakes a group that waits for any of several answers, if it is the likely one.
+TEST_F(Waiting, ForAnyAnswerIsAnnouncedToWhoeverWritesTheLikelyOne) {
+  const test::TestArena arena({.slots_per_ring = 4, .groups = 1, .cells_per_group = 4}, 4096);
+  Context& context = arena.context();
+  context.hooks = hooks();
+  Requester requester(context, 0);
+  Request request = test::request_of(Opcode::nop);
+  Ticket ticket;
+  ASSERT_EQ(requester.prepare(request, ticket, 0), 0);
+  AnswerCell& cell = context.arena.cell(ticket.cell);
+  bool asleep = false;
+  machine.on_park = [&](const std::uint32_t* at, std::uint32_t value) {
+    EXPECT_EQ(at, &cell.sequence);
+    EXPECT_NE(value, ticket.sequence);
+    asleep = answer(cell, ticket.sequence, 0, 0);
+  };
+  EXPECT_TRUE(requester.wait_until([&] { return requester.done(ticket); }, ticket, false));
+  EXPECT_TRUE(asleep);
+  EXPECT_EQ(machine.parks, 1U);
+  EXPECT_EQ(cell.parked, 0U);
 }
 
 TEST_F(Waiting, ForAConditionEndsWithTheServer) {

@@ -173,7 +173,8 @@ class Requester {
   FERRY_DEVICE bool wait_until(Condition condition, const Ticket& likely, bool may_take_back) {
     Waiter waiter(context_.wait, context_.hooks, loop_of(likely));
     const std::uint64_t limit_ns = may_take_back && at_service_ != 0 ? patience_ns() : no_limit;
-    const int error = waiter.until(condition, context_.arena.cell(likely.cell).sequence, limit_ns);
+    AnswerCell& cell = context_.arena.cell(likely.cell);
+    const int error = waiter.until(condition, cell.sequence, &cell.parked, limit_ns);
     if (waiter.slept()) add_to(counters().parks, 1);
     return error != -ETIMEDOUT;
   }

@@ -90,19 +90,25 @@ class Waiter {
   }
 
   // Waits until `condition()` holds; for conditions without a signal (space in a ring). With a word
-  // that is likely to change then, naps end at its change, and after longest_nap_ns in any case;
-  // -ETIMEDOUT as above.
+  // that is likely to change then, naps end at its change, if its writer looks at `parked` (R6),
+  // and after longest_nap_ns in any case; -ETIMEDOUT as above.
   template <class Condition>
   FERRY_DEVICE int until(Condition condition, std::uint64_t limit_ns = no_limit) {
+    if (spin(condition)) return 0;
     return until_true(condition, limit_ns, [&] { nap(); });
   }
   template <class Condition>
-  FERRY_DEVICE int until(Condition condition, std::uint32_t& word,
+  FERRY_DEVICE int until(Condition condition, std::uint32_t& word, std::uint32_t* parked,
                          std::uint64_t limit_ns = no_limit) {
-    const std::uint32_t seen = SystemRef<std::uint32_t>(word).load(relaxed);
+    if (spin(condition)) return 0;
+    announce(parked, 1);
+    const std::uint32_t seen = SystemRef<std::uint32_t>(word).load(seq_cst);
     std::uint64_t naps = 0;
-    return until_true(condition, limit_ns,
-                      [&] { sleep(word, seen, next_sleep_ns(nap_ns, naps++, longest_nap_ns)); });
+    const int error = until_true(condition, limit_ns, [&] {
+      sleep(word, seen, next_sleep_ns(nap_ns, naps++, longest_nap_ns));
+    });
+    announce(parked, 0);
+    return error;
   }
 
   FERRY_DEVICE bool slept() const { return slept_; }
@@ -110,7 +116,6 @@ class Waiter {
  private:
   template <class Condition, class Rest>
   FERRY_DEVICE int until_true(Condition condition, std::uint64_t limit_ns, Rest rest) {
-    if (spin(condition)) return 0;
     const std::uint64_t start = limit_ns == no_limit ? 0 : clock_ns(hooks_);
     while (!condition()) {
       if (const int error = server_error(); error != 0) return condition() ? 0 : error;
