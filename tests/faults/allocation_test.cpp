@@ -10,6 +10,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -20,6 +21,7 @@
 #include "faults/resources.hpp"
 #include "faults/runtime_program.hpp"
 #include "server/file_table.hpp"
+#include "storage/queue/bounded_pool.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
 #include "support/small_runtimes.hpp"
@@ -115,6 +117,40 @@ TEST_F(SingleAllocations, AFileTableClosesWithoutMemory) {
     EXPECT_FALSE(allocations().struck());
     allocations().disarm();
   }
+}
+
+class EasyCall final : public storage::BoundedCall {
+ public:
+  using BoundedCall::BoundedCall;
+  std::int64_t work(std::vector<char>& /*memory*/) override { return 7; }
+};
+
+class EasyQueue final : public storage::BoundedQueue {
+ public:
+  using BoundedQueue::BoundedQueue;
+
+ private:
+  std::shared_ptr<storage::BoundedCall> make_call(storage::Operation& operation) override {
+    return std::make_shared<EasyCall>(operation, inbox_, std::chrono::hours(1));
+  }
+};
+
+// Its threads need no memory of the pool once they are started.
+TEST_F(SingleAllocations, APoolOfBlockingCallsAnswers) {
+  const storage::OwnerProcess owner;
+  std::uint32_t word = 0;
+  storage::QueueOptions options;
+  options.doorbell = storage::Doorbell{&word};
+  fail_each([&] {
+    storage::BoundedPool pool(1, {});
+    EasyQueue queue(pool, owner, options);
+    storage::Operation operation{.kind = storage::Kind::path_status};
+    queue.submit(operation);
+    EXPECT_NO_THROW(queue.flush());
+    EXPECT_TRUE(eventually([&] { return queue.reap() == &operation; }));
+    EXPECT_TRUE(operation.result == 7 || is_lack_of_memory(static_cast<int>(-operation.result)))
+        << operation.result;
+  });
 }
 
 // One for which there is no memory runs where it is posted.

@@ -12,14 +12,17 @@ namespace ferry::storage {
 namespace {
 
 constexpr unsigned late_max = 64;
-constexpr std::chrono::seconds idle_time{1};  // without a call a thread ends
+constexpr std::chrono::seconds idle_time{1};          // without a call a thread ends
+constexpr std::chrono::milliseconds retry_time{100};  // after a thread could not be started
 
 }  // namespace
 
 void BoundedCall::end_early(int error) {
+  std::unique_ptr<File> unwanted;  // of an open that has just succeeded; gone after the lock
   const std::lock_guard lock(mutex_);
   if (over_) return;
   over_ = true;
+  unwanted = std::move(operation_.opened);
   // Before the answer: the next query must find it.
   if (changing_ != nullptr) late_.emplace(changing_, error);
   operation_.result = error;
@@ -68,6 +71,8 @@ BoundedPool::~BoundedPool() {
   state_->more.notify_all();
   state_->changed.notify_all();
   state_->changed.wait(lock, [this] { return state_->threads == state_->late; });
+  // All of them are over. Late threads would keep what they have until they return.
+  state_->waiting.clear();
   lock.unlock();
   if (watcher_.joinable()) watcher_.join();
 }
@@ -106,6 +111,7 @@ void BoundedPool::grow() {
 // Under the mutex.
 void BoundedPool::start_thread(const std::shared_ptr<State>& state, const CpuSet& cpus,
                                unsigned threads_max) {
+  state->running.reserve(state->threads + 1);  // the thread itself needs no memory for its calls
   std::thread([state, cpus, threads_max] { work(state, cpus, threads_max); }).detach();
   ++state->threads;
 }
@@ -168,7 +174,8 @@ void BoundedPool::watch(const std::shared_ptr<State>& state, const CpuSet& cpus,
                                                      state->threads - state->late < threads_max;
            --left)
         start_thread(state, cpus, threads_max);
-    } catch (const std::system_error&) {  // no thread is available: they keep waiting
+    } catch (const std::exception&) {  // std::system_error, std::bad_alloc: they keep waiting
+      state->next_look = std::min(state->next_look, now + retry_time);
     }
     if (state->closing) state->changed.notify_all();
     if (state->closing && state->threads == state->late) break;
@@ -220,8 +227,16 @@ void BoundedQueue::start(Operation& operation) {
     end_here(operation, error);
     return;
   }
-  const std::shared_ptr<BoundedCall> call = make_call(operation);
-  calls_.emplace(&operation, call);
+  std::shared_ptr<BoundedCall> call;
+  try {
+    std::shared_ptr<BoundedCall>& kept = calls_[&operation];  // before a close gives its file away
+    kept = make_call(operation);
+    call = kept;
+  } catch (const std::bad_alloc&) {
+    calls_.erase(&operation);
+    end_here(operation, -ENOMEM);
+    return;
+  }
   count_pool_operation();
   give_away();
   pool_.execute(call);

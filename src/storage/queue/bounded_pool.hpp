@@ -27,6 +27,9 @@ namespace ferry::storage {
 // One operation. After end_early(), its worker touches neither the operation nor its memory, and
 // begins no call of the library for it: it calls may_begin() or begin_change() once it has all
 // locks it needs.
+//
+// Its last reference may be dropped by the thread of its queue, by the pool's watcher, or under the
+// pool's mutex. So its destructor must neither block nor call the library.
 class BoundedCall {
  public:
   using Clock = std::chrono::steady_clock;
@@ -126,6 +129,7 @@ class BoundedQueue : public InboxQueue {
   void cancel(Operation& operation) override;
 
  private:
+  // Takes the file of a close, unless this throws std::bad_alloc.
   virtual std::shared_ptr<BoundedCall> make_call(Operation& operation) = 0;
   void start(Operation& operation) override;
   // 0, or the operation's immediate result.

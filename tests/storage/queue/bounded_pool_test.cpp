@@ -5,11 +5,12 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 
+#include "support/no_threads.hpp"
 #include "support/within.hpp"
 
 namespace ferry::storage {
@@ -17,6 +18,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::eventually;
+using test::NoThreads;
+
+constexpr std::size_t late_max = 64;
 
 // Opens once; shared with threads that may outlive the test.
 struct Gate {
@@ -43,6 +47,21 @@ class Call final : public BoundedCall {
     if (gate_ != nullptr) gate_->pass();
     touch([](Operation& operation) { operation.value = 5; });
     return 7;
+  }
+
+ private:
+  const std::shared_ptr<Gate> gate_;
+};
+
+// An open whose answer is held up when its file is there.
+class Opening final : public BoundedCall {
+ public:
+  Opening(Operation& operation, Inbox& inbox, std::shared_ptr<Gate> gate)
+      : BoundedCall(operation, inbox, 200ms), gate_(std::move(gate)) {}
+  std::int64_t work(std::vector<char>& /*memory*/) override {
+    EXPECT_TRUE(touch([](Operation& operation) { operation.opened = std::make_unique<File>(); }));
+    gate_->pass();
+    return 0;
   }
 
  private:
@@ -134,7 +153,6 @@ TEST_F(BoundedPoolTest, CallsThatWaitBehindLateOnesAreBegun) {
 
 // There are no further threads besides the useful ones.
 TEST_F(BoundedPoolTest, AThreadThatComesBackTakesTheNextCall) {
-  constexpr std::size_t late_max = 64;
   pool = std::make_unique<BoundedPool>(late_max, allowed_cpus());
   std::vector<Operation> stuck(late_max);
   for (Operation& operation : stuck)
@@ -147,28 +165,6 @@ TEST_F(BoundedPoolTest, AThreadThatComesBackTakesTheNextCall) {
   for (const Operation& operation : stuck)
     EXPECT_EQ(operation.result, -ETIMEDOUT);
 }
-
-// Meanwhile no thread can be started: none has room for its stack.
-class NoThreads {
- public:
-  NoThreads() {
-    EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
-    pthread_attr_t huge;
-    EXPECT_EQ(pthread_attr_init(&huge), 0);
-    EXPECT_EQ(pthread_attr_setstacksize(&huge, std::size_t{1} << 48), 0);
-    EXPECT_EQ(pthread_setattr_default_np(&huge), 0);
-    pthread_attr_destroy(&huge);
-  }
-  ~NoThreads() {
-    EXPECT_EQ(pthread_setattr_default_np(&before_), 0);
-    pthread_attr_destroy(&before_);
-  }
-  NoThreads(const NoThreads&) = delete;
-  NoThreads& operator=(const NoThreads&) = delete;
-
- private:
-  pthread_attr_t before_{};
-};
 
 TEST_F(BoundedPoolTest, AnswersWhereNoThreadCanBeStarted) {
   Operation refused;
@@ -200,6 +196,30 @@ TEST_F(BoundedPoolTest, CallsWaitForAThreadWhereNoOtherCanBeStarted) {
   EXPECT_EQ(second.result, 7);
 }
 
+// Nothing else makes the pool look again.
+TEST_F(BoundedPoolTest, CallsThatWaitGetAThreadOnceOneCanBeStarted) {
+  Operation stuck;
+  Operation behind;
+  start(stuck, 200ms, gate);
+  start(behind, 1h);
+  EXPECT_TRUE(eventually([&] { return gate->waiting == 1; }));
+  {
+    const NoThreads none;
+    EXPECT_TRUE(ends(stuck, -ETIMEDOUT));
+    std::this_thread::sleep_for(50ms);  // the watcher finds none
+  }
+  EXPECT_TRUE(ends(behind, 7));
+  EXPECT_EQ(gate->waiting, 1U) << "still";
+}
+
+// Otherwise its caller would have to know that an operation that failed may have opened a file.
+TEST_F(BoundedPoolTest, AnOpenThatIsAnsweredTooLateLeavesNoFile) {
+  Operation operation;
+  pool->execute(std::make_shared<Opening>(operation, inbox, gate));
+  EXPECT_TRUE(ends(operation, -ETIMEDOUT));
+  EXPECT_EQ(operation.opened, nullptr);
+}
+
 TEST_F(BoundedPoolTest, CanBeEndedEarly) {
   Operation operation;
   const auto call = start(operation, 1h, gate);
@@ -221,6 +241,21 @@ TEST_F(BoundedPoolTest, IsLeftWithoutWaitingForCancelledCalls) {
   EXPECT_TRUE(ends(operation, -ECANCELED));
   pool.reset();
   EXPECT_EQ(gate->waiting, 1U);
+}
+
+// All threads are late, and there can be no others.
+TEST_F(BoundedPoolTest, TakesCallsThatNobodyBeganWithIt) {
+  pool = std::make_unique<BoundedPool>(late_max, allowed_cpus());
+  std::vector<Operation> stuck(late_max);
+  for (Operation& operation : stuck)
+    start(operation, 300ms, gate);
+  finish(late_max);
+  Operation operation;
+  const std::weak_ptr<Call> behind = start(operation, 1h);
+  behind.lock()->end_early(-ECANCELED);
+  EXPECT_TRUE(ends(operation, -ECANCELED));
+  pool.reset();
+  EXPECT_TRUE(behind.expired());
 }
 
 TEST_F(BoundedPoolTest, IsLeftWithoutWaitingForLateThreads) {
