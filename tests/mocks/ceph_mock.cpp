@@ -1,10 +1,14 @@
 // A mock of libcephfs for tests of hanging calls and forks, without a cluster. It has the symbols
 // that Ferry loads and keeps files in the local folder named by the first line of the configuration
 // file. It knows no layouts. Like the real one, it drops a slash at the end of a path.
-// mock_hang() makes it hang.
+// mock_hang() makes it hang. A number of an open file is never given again, so that a call on one
+// that is closed is an error.
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include <dirent.h>
@@ -19,6 +23,8 @@ namespace ferry::storage::ceph {
 
 struct Client {
   std::string root;
+  int files = 0;  // that are open; guarded by State::mutex, as the next
+  bool is_evicted = false;
 };
 
 struct Directory {
@@ -30,6 +36,31 @@ struct Directory {
 namespace ceph = ferry::storage::ceph;
 
 namespace {
+
+struct State {
+  std::mutex mutex;
+  std::map<int, int> descriptors;  // of open files, by number
+  int last_number = 1000;
+  std::set<ceph::Client*> clients;
+  int mistakes = 0;  // closes of no open file, and clients that end with an open one
+};
+
+State& state() {
+  static auto& all = *new State;
+  return all;
+}
+
+// -1 if that file is not open.
+int descriptor_of(int number) {
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().descriptors.find(number);
+  return found == state().descriptors.end() ? -1 : found->second;
+}
+
+bool is_evicted(const ceph::Client* mount) {
+  const std::lock_guard lock(state().mutex);
+  return mount->is_evicted;
+}
 
 template <class Result>
 Result or_error(Result result) {
@@ -66,9 +97,36 @@ int fill_from(int folder, const char* path, int flags, ceph::Statx* to) {
 
 extern "C" {
 
+// How many files are open, of all clients.
+int mock_ceph_files() {
+  const std::lock_guard lock(state().mutex);
+  return static_cast<int>(state().descriptors.size());
+}
+
+// How many clients there are.
+int mock_ceph_clients() {
+  const std::lock_guard lock(state().mutex);
+  return static_cast<int>(state().clients.size());
+}
+
+// From now on, the servers refuse reads of the clients that there are.
+void mock_ceph_evict() {
+  const std::lock_guard lock(state().mutex);
+  for (ceph::Client* client : state().clients)
+    client->is_evicted = true;
+}
+
+// Closes of files that were not open, and ends of clients that had some, so far.
+int mock_ceph_mistakes() {
+  const std::lock_guard lock(state().mutex);
+  return state().mistakes;
+}
+
 int ceph_create(ceph::Client** mount, const char*) {
   may_hang("ceph_create");
   *mount = new ceph::Client;
+  const std::lock_guard lock(state().mutex);
+  state().clients.insert(*mount);
   return 0;
 }
 
@@ -106,6 +164,9 @@ int ceph_unmount(ceph::Client*) {
 }
 
 int ceph_release(ceph::Client* mount) {
+  const std::lock_guard lock(state().mutex);
+  if (mount->files != 0) ++state().mistakes;
+  state().clients.erase(mount);
   delete mount;
   return 0;
 }
@@ -116,45 +177,64 @@ mode_t ceph_umask(ceph::Client*, mode_t) {
 
 int ceph_open(ceph::Client* mount, const char* path, int flags, mode_t mode) {
   may_hang("ceph_open");
-  return or_error(open(at(mount, path).c_str(), flags | O_CLOEXEC, mode));
+  const int descriptor = open(at(mount, path).c_str(), flags | O_CLOEXEC, mode);
+  if (descriptor < 0) return -errno;
+  const std::lock_guard lock(state().mutex);
+  ++mount->files;
+  state().descriptors[++state().last_number] = descriptor;
+  return state().last_number;
 }
 
 int ceph_open_layout(ceph::Client*, const char*, int, mode_t, int, int, int, const char*) {
   return -EOPNOTSUPP;
 }
 
-int ceph_close(ceph::Client*, int fd) {
+int ceph_close(ceph::Client* mount, int number) {
   may_hang("ceph_close");
-  return or_error(close(fd));
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().descriptors.find(number);
+  if (found == state().descriptors.end()) {
+    ++state().mistakes;
+    return -EBADF;
+  }
+  const int descriptor = found->second;
+  state().descriptors.erase(found);
+  --mount->files;
+  return or_error(close(descriptor));
 }
 
-int ceph_read(ceph::Client*, int fd, char* memory, std::int64_t bytes, std::int64_t offset) {
+int ceph_read(ceph::Client* mount, int number, char* memory, std::int64_t bytes,
+              std::int64_t offset) {
   may_hang("ceph_read");
-  return static_cast<int>(or_error(pread(fd, memory, static_cast<std::size_t>(bytes), offset)));
+  if (is_evicted(mount)) return -ESHUTDOWN;
+  return static_cast<int>(
+      or_error(pread(descriptor_of(number), memory, static_cast<std::size_t>(bytes), offset)));
 }
 
-int ceph_write(ceph::Client*, int fd, const char* memory, std::int64_t bytes, std::int64_t offset) {
+int ceph_write(ceph::Client*, int number, const char* memory, std::int64_t bytes,
+               std::int64_t offset) {
   may_hang("ceph_write");
-  return static_cast<int>(or_error(pwrite(fd, memory, static_cast<std::size_t>(bytes), offset)));
+  return static_cast<int>(
+      or_error(pwrite(descriptor_of(number), memory, static_cast<std::size_t>(bytes), offset)));
 }
 
-int ceph_fsync(ceph::Client*, int fd, int) {
+int ceph_fsync(ceph::Client*, int number, int) {
   may_hang("ceph_fsync");
-  return or_error(fsync(fd));
+  return or_error(fsync(descriptor_of(number)));
 }
 
 int ceph_lazyio_synchronize(ceph::Client*, int, std::int64_t, std::size_t) {
   return 0;
 }
 
-int ceph_ftruncate(ceph::Client*, int fd, std::int64_t bytes) {
+int ceph_ftruncate(ceph::Client*, int number, std::int64_t bytes) {
   may_hang("ceph_ftruncate");
-  return or_error(ftruncate(fd, bytes));
+  return or_error(ftruncate(descriptor_of(number), bytes));
 }
 
-int ceph_fstatx(ceph::Client*, int fd, ceph::Statx* found, unsigned, unsigned) {
+int ceph_fstatx(ceph::Client*, int number, ceph::Statx* found, unsigned, unsigned) {
   may_hang("ceph_fstatx");
-  return fill_from(fd, "", AT_EMPTY_PATH, found);
+  return fill_from(descriptor_of(number), "", AT_EMPTY_PATH, found);
 }
 
 int ceph_statx(ceph::Client* mount, const char* path, ceph::Statx* found, unsigned,

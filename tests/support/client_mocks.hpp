@@ -58,6 +58,19 @@ class MockFaults {
   void* const library_;
 };
 
+class CephMockFaults : public MockFaults {
+ public:
+  CephMockFaults() : MockFaults(ceph_mock) {}
+
+  // Open files and clients of the library.
+  int files() { return function<int()>("mock_ceph_files")(); }
+  int clients() { return function<int()>("mock_ceph_clients")(); }
+  // Closes of files that were not open, and ends of clients that had some, so far.
+  int mistakes() { return function<int()>("mock_ceph_mistakes")(); }
+  // The servers refuse the present clients.
+  void evict() { function<void()>("mock_ceph_evict")(); }
+};
+
 class Pvfs2Faults : public MockFaults {
  public:
   Pvfs2Faults() : MockFaults(pvfs2_mock) {}

@@ -58,9 +58,15 @@ CephAddress ceph_address_of(const Uri& uri) {
   return address;
 }
 
+CephHandle::~CephHandle() {
+  if (number() < 0 || CephMounts::owner().is_ancestor()) return;
+  CephMount::close_later(mount_, place_);
+}
+
 int CephHandle::close() {
-  if (number_ < 0 || CephMounts::owner().is_ancestor()) return 0;
-  return mount_->library().ceph_close(mount_->get(), std::exchange(number_, -1));
+  if (number() < 0 || CephMounts::owner().is_ancestor()) return 0;
+  return mount_->library().ceph_close(mount_->get(),
+                                      number_.exchange(-1, std::memory_order_relaxed));
 }
 
 CephCall::CephCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout,
@@ -71,11 +77,17 @@ CephCall::CephCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds
   }
 }
 
+void CephCall::let_go() {
+  if (handle_ != nullptr && handle_.use_count() == 1) handle_->close();
+  handle_.reset();
+}
+
 std::int64_t CephCall::execute(std::vector<char>& memory) {
   std::shared_ptr<CephMount> mount;
   std::int64_t result = 0;
   if (handle_ != nullptr) {
     mount = handle_->mount();
+    CephMount::close_dropped(mount);
     if (const int error = may_begin(); error != 0 && kind_ != Kind::close) return error;
     result = execute_on_file(*mount, memory);
     // The library's error if it cannot ask whether the pool may be used.
@@ -83,6 +95,7 @@ std::int64_t CephCall::execute(std::vector<char>& memory) {
   } else {
     const Uri uri = parse_uri(path_);
     mount = mounts_->of(ceph_address_of(uri));
+    CephMount::close_dropped(mount);
     mount->get();  // may take long
     if (const int error = may_begin(); error != 0) return error;
     result = execute_path(mount, uri);

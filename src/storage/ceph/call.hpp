@@ -1,6 +1,8 @@
 // One operation on CephFS: blocking calls of libcephfs on the worker's memory.
 #pragma once
 
+#include <atomic>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,22 +19,25 @@ CephAddress ceph_address_of(const Uri& uri);
 
 Status to_status(const ceph::Statx& from, const CephAddress& address);
 
-// An open file of the library; calls that it keeps hold on to it.
+// An open file of the library; calls that it keeps hold on to it. Destroying it closes the file,
+// but never calls the library: see CephLeaving.
 class CephHandle {
  public:
   CephHandle(std::shared_ptr<CephMount> mount, int number)
-      : mount_(std::move(mount)), number_(number) {}
-  ~CephHandle() { close(); }
+      : mount_(std::move(mount)), number_(number), place_{number} {}
+  ~CephHandle();
   CephHandle(const CephHandle&) = delete;
   CephHandle& operator=(const CephHandle&) = delete;
-  // 0 or a negative errno: earlier writes could not be stored.
+  // For its last user. 0 or a negative errno: earlier writes could not be stored.
   int close();
-  int number() const { return number_; }
+  int number() const { return number_.load(std::memory_order_relaxed); }
   const std::shared_ptr<CephMount>& mount() const { return mount_; }
 
  private:
   const std::shared_ptr<CephMount> mount_;
-  int number_;
+  // -1: closed. The last user may not have seen yet what others did before they let go.
+  std::atomic<int> number_;
+  std::list<int> place_;  // in the list of its mount, if it is dropped
 };
 
 struct CephFile final : RemoteFile {
@@ -47,7 +52,7 @@ class CephCall final : public RemoteCall {
 
  private:
   std::int64_t execute(std::vector<char>& memory) override;
-  void let_go() override { handle_.reset(); }
+  void let_go() override;
   std::int64_t execute_on_file(CephMount& mount, std::vector<char>& memory);
   std::int64_t execute_path(const std::shared_ptr<CephMount>& mount, const Uri& uri);
   std::int64_t open(const std::shared_ptr<CephMount>& mount, const std::string& path);

@@ -13,7 +13,7 @@ constexpr unsigned threads_max = 16;
 class Ceph final : public RemoteStorage {
  public:
   Ceph(std::string library, CpuSet cpus)
-      : mounts_(std::make_shared<CephMounts>(std::move(library))),
+      : mounts_(std::make_shared<CephMounts>(std::move(library), cpus)),
         pool_(threads_max, std::move(cpus)) {}
 
   std::unique_ptr<Queue> make_queue(const QueueOptions& options) override {

@@ -31,21 +31,25 @@ void end_at_once(int status, void* /*unused*/) {
 }
 
 // Undoes ceph_create() after a later failure. That may take half a minute if the servers do not
-// answer, without delaying any call.
+// answer, without delaying any call; but for this one where no thread can be started.
 class Created {
  public:
   Created(std::shared_ptr<const CephLibrary> library, ceph::Client* client,
-          std::unique_ptr<const ClientAtWork> at_work)
+          std::shared_ptr<const ClientAtWork> at_work)
       : library_(std::move(library)), client_(client), at_work_(std::move(at_work)) {}
   ~Created() {
     if (client_ == nullptr) return;
-    std::thread([library = std::move(library_), client = client_, at_work = std::move(at_work_)] {
-      library->ceph_release(client);
-    }).detach();
+    try {
+      std::thread([library = library_, client = client_, at_work = at_work_] {
+        library->ceph_release(client);
+      }).detach();
+    } catch (const std::exception&) {  // std::system_error, std::bad_alloc
+      library_->ceph_release(client_);
+    }
   }
   Created(const Created&) = delete;
   Created& operator=(const Created&) = delete;
-  ceph::Client* release(std::unique_ptr<const ClientAtWork>& at_work) {
+  ceph::Client* release(std::shared_ptr<const ClientAtWork>& at_work) {
     at_work = std::move(at_work_);
     return std::exchange(client_, nullptr);
   }
@@ -53,7 +57,7 @@ class Created {
  private:
   std::shared_ptr<const CephLibrary> library_;
   ceph::Client* client_;
-  std::unique_ptr<const ClientAtWork> at_work_;
+  std::shared_ptr<const ClientAtWork> at_work_;
 };
 
 }  // namespace
@@ -93,8 +97,49 @@ std::string CephAddress::without_configuration(int error) const {
          why + "; name its configuration by CEPH_CONF or by ?conf= after the path";
 }
 
+template <class Work>
+bool CephLeaving::start(const std::shared_ptr<CephLeaving>& leaving, Work work) noexcept {
+  try {
+    const std::lock_guard lock(leaving->mutex);
+    std::thread([leaving, work]() mutable {
+      name_this_thread("ferry-closes");
+      run_this_thread_on(leaving->cpus);
+      work();
+      const std::lock_guard at_end(leaving->mutex);
+      --leaving->threads;
+      leaving->changed.notify_all();
+    }).detach();
+    ++leaving->threads;
+    return true;
+  } catch (const std::exception&) {  // std::system_error, std::bad_alloc
+    return false;
+  }
+}
+
+void CephLeaving::unmount(const std::shared_ptr<CephLeaving>& leaving) noexcept {
+  for (;;) {
+    CephMount* client = nullptr;
+    {
+      const std::lock_guard lock(leaving->mutex);
+      client = leaving->unused;
+      if (client == nullptr) return;
+      leaving->unused = client->next_unused_;
+    }
+    const bool started = start(leaving, [leaving, client] {
+      delete client;
+      const std::lock_guard lock(leaving->mutex);
+      --leaving->clients;
+    });
+    if (started) continue;
+    const std::lock_guard lock(leaving->mutex);
+    client->next_unused_ = std::exchange(leaving->unused, client);
+    return;
+  }
+}
+
 CephMount::~CephMount() {
   if (mounted_ == nullptr) return;
+  close_all_dropped();
   library_->ceph_unmount(mounted_);
   library_->ceph_release(mounted_);
 }
@@ -105,6 +150,37 @@ ceph::Client* CephMount::get() {
   return mounted_;
 }
 
+void CephMount::close_later(const std::shared_ptr<CephMount>& mount,
+                            std::list<int>& file) noexcept {
+  {
+    const std::lock_guard lock(mount->dropped_mutex_);
+    mount->dropped_.splice(mount->dropped_.end(), file);
+  }
+  close_dropped(mount);
+}
+
+void CephMount::close_dropped(const std::shared_ptr<CephMount>& mount) noexcept {
+  const std::lock_guard lock(mount->dropped_mutex_);
+  if (mount->closing_ || mount->dropped_.empty()) return;
+  mount->closing_ =
+      CephLeaving::start(mount->leaving_, [client = std::shared_ptr(mount)]() mutable {
+        client->close_all_dropped();
+        client.reset();
+      });
+}
+
+void CephMount::close_all_dropped() {
+  std::unique_lock lock(dropped_mutex_);
+  while (!dropped_.empty()) {
+    std::list<int> next;
+    next.splice(next.end(), dropped_, dropped_.begin());
+    lock.unlock();
+    library_->ceph_close(get(), next.front());
+    lock.lock();
+  }
+  closing_ = false;
+}
+
 void CephMount::check(int error, const std::string& what) const {
   if (error >= 0) return;
   throw Unavailable(-error, what + " (" + std::strerror(-error) + ")");
@@ -112,7 +188,7 @@ void CephMount::check(int error, const std::string& what) const {
 
 ceph::Client* CephMount::mount() {
   const std::string cluster = address_.cluster();
-  auto at_work = std::make_unique<const ClientAtWork>();
+  auto at_work = std::make_shared<const ClientAtWork>();
   ceph::Client* client = nullptr;
   check(library_->ceph_create(&client, address_.user.empty() ? nullptr : address_.user.c_str()),
         "libcephfs cannot be used");
@@ -228,12 +304,14 @@ CephMounts::~CephMounts() {
   for (const auto& [address, mount] : mounts_)
     timeout = std::max(timeout, address.timeout);
   mounts_.clear();
+  CephLeaving::unmount(leaving_);
   // Not for those that a file or a late call still has: it may never let go.
-  std::unique_lock lock(clients_->mutex);
-  clients_->changed.wait_for(lock, timeout, [this] { return clients_->unmounting == 0; });
+  std::unique_lock lock(leaving_->mutex);
+  leaving_->changed.wait_for(lock, timeout, [this] { return leaving_->threads == 0; });
 }
 
 std::shared_ptr<CephMount> CephMounts::of(const CephAddress& address) {
+  CephLeaving::unmount(leaving_);       // what waits for a thread
   std::shared_ptr<CephMount> replaced;  // let go of after the lock
   const std::lock_guard lock(mutex_);
   if (library_ == nullptr) library_ = std::make_shared<const CephLibrary>(library_name_);
@@ -246,42 +324,26 @@ std::shared_ptr<CephMount> CephMounts::of(const CephAddress& address) {
 }
 
 bool CephMounts::may_replace() const {
-  const std::lock_guard lock(clients_->mutex);
-  return clients_->living < mounts_.size() + lost_clients_max;
+  const std::lock_guard lock(leaving_->mutex);
+  return leaving_->clients < mounts_.size() + lost_clients_max;
 }
 
 std::shared_ptr<CephMount> CephMounts::make(const CephAddress& address) const {
-  auto mount = std::make_unique<CephMount>(library_, address);
+  auto mount = std::make_unique<CephMount>(library_, address, leaving_);
   {
-    const std::lock_guard lock(clients_->mutex);
-    ++clients_->living;
+    const std::lock_guard lock(leaving_->mutex);
+    ++leaving_->clients;
   }
-  return {mount.release(), [clients = clients_](CephMount* unused) {
-            end(clients, std::unique_ptr<CephMount>(unused));
-          }};
+  return {mount.release(), [leaving = leaving_](CephMount* unused) { end(leaving, unused); }};
 }
 
-void CephMounts::end(const std::shared_ptr<Clients>& clients, std::unique_ptr<CephMount> mount) {
-  if (owner().is_ancestor()) {
-    static_cast<void>(mount.release());  // the parent's
-    return;
-  }
+void CephMounts::end(const std::shared_ptr<CephLeaving>& leaving, CephMount* unused) {
+  if (owner().is_ancestor()) return;  // the parent's
   {
-    const std::lock_guard lock(clients->mutex);
-    ++clients->unmounting;
+    const std::lock_guard lock(leaving->mutex);
+    unused->next_unused_ = std::exchange(leaving->unused, unused);
   }
-  const auto unmount = [clients, raw = mount.release()] {
-    delete raw;
-    const std::lock_guard lock(clients->mutex);
-    --clients->living;
-    --clients->unmounting;
-    clients->changed.notify_all();
-  };
-  try {
-    std::thread(unmount).detach();
-  } catch (const std::system_error&) {
-    unmount();  // better late than never
-  }
+  CephLeaving::unmount(leaving);
 }
 
 }  // namespace ferry::storage

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cpus.hpp"
 #include "base/forks.hpp"
 #include "storage/ceph/library.hpp"
 #include "storage/layout.hpp"
@@ -57,11 +59,52 @@ struct CephAddress {
   std::string without_configuration(int error) const;
 };
 
+class CephMount;
+
+// How a storage leaves the library: it closes files and unmounts clients that nobody uses any more.
+//
+// The last reference to a file or a client may be dropped anywhere: by a call that ends before it
+// begins, on the thread of the queue, in the pool's watcher or under the pool's mutex. The library
+// may take for ever. So whoever drops one never calls the library, and never waits:
+//
+// - A worker that has a file last, in a call that the pool bounds, closes it itself.
+// - Otherwise the destructor of the CephHandle puts the file into a list of its CephMount. A thread
+//   closes what is in the list and ends. A client has at most one such thread, so a close that
+//   hangs keeps only others of its client waiting.
+// - A client that nobody has any more is unmounted by a thread of its own, after its list.
+// - None of these threads is one of the pool: a close waits for no worker, also if all of them
+//   hang, and takes no worker away.
+// - Where no thread can be started, the next worker that begins with a call on the client tries
+//   again for the list, and the next one that looks for any client for unmounting. A list that is
+//   left is closed by the thread that unmounts.
+// - The end of the storage waits for these threads, for as long as a call may take. Later they go
+//   on alone. Without a thread, what is left then stays until the process ends.
+//
+// A file has its place in the list from its opening on, so that dropping it needs no memory.
+struct CephLeaving {
+  explicit CephLeaving(CpuSet where) : cpus(std::move(where)) {}
+  // Does work() on a thread, whose end the storage awaits. work() must let go of what it has.
+  // Returns false, with nothing done, if no thread can be started.
+  template <class Work>
+  static bool start(const std::shared_ptr<CephLeaving>& leaving, Work work) noexcept;
+  // Unmounts and destroys the clients in `unused`.
+  static void unmount(const std::shared_ptr<CephLeaving>& leaving) noexcept;
+
+  const CpuSet cpus;
+  std::mutex mutex;  // the last to be taken; guards what follows
+  std::condition_variable changed;
+  std::size_t clients = 0;      // not unmounted yet
+  std::size_t threads = 0;      // that close or unmount
+  CephMount* unused = nullptr;  // clients that wait for such a thread
+};
+
 // Thread-safe. Its calls block, some of them without a bound.
 class CephMount {
  public:
-  CephMount(std::shared_ptr<const CephLibrary> library, const CephAddress& address)
-      : library_(std::move(library)), address_(address) {}
+  CephMount(std::shared_ptr<const CephLibrary> library, const CephAddress& address,
+            std::shared_ptr<CephLeaving> leaving)
+      : library_(std::move(library)), address_(address), leaving_(std::move(leaving)) {}
+  // Blocks without a bound.
   ~CephMount();
   CephMount(const CephMount&) = delete;
   CephMount& operator=(const CephMount&) = delete;
@@ -82,8 +125,14 @@ class CephMount {
   int set_layout(const std::string& path, const Layout& layout);
   // For people: how it is reached. Throws Unavailable.
   std::vector<std::string> facts();
+  // Has the file in this list of one closed, as CephLeaving says. Does not block.
+  static void close_later(const std::shared_ptr<CephMount>& mount, std::list<int>& file) noexcept;
+  // Starts to close what is in the list, if nobody does. Does not block.
+  static void close_dropped(const std::shared_ptr<CephMount>& mount) noexcept;
 
  private:
+  friend struct CephLeaving;
+  friend class CephMounts;
   // A layout as the library reports it.
   struct CephNumbers {
     int stripe_bytes = 0;
@@ -92,15 +141,21 @@ class CephMount {
     int pool = 0;
   };
   ceph::Client* mount();
+  void close_all_dropped();
   int to_layout(const CephNumbers& found, Layout& layout);
   void check(int error, const std::string& what) const;
 
   const std::shared_ptr<const CephLibrary> library_;
   const CephAddress address_;
+  const std::shared_ptr<CephLeaving> leaving_;
   std::atomic<bool> lost_{false};  // orders nothing: answers are handed over with a lock
   std::mutex mutex_;
   ceph::Client* mounted_ = nullptr;  // guarded by it, as the next
-  std::unique_ptr<const ClientAtWork> at_work_;
+  std::shared_ptr<const ClientAtWork> at_work_;
+  std::mutex dropped_mutex_;          // no call of the library is made under it
+  std::list<int> dropped_;            // files to be closed; guarded by it, as the next
+  bool closing_ = false;              // a thread works on them
+  CephMount* next_unused_ = nullptr;  // guarded by leaving_->mutex
 };
 
 // facts(), within the time that a call may take. Throws Unavailable.
@@ -113,10 +168,13 @@ class CephMounts {
   // memory of its cache. Beyond that, the next one is not replaced.
   static constexpr std::size_t lost_clients_max = 8;
 
-  explicit CephMounts(std::string library) : library_name_(std::move(library)) {}
+  // `cpus`: for the threads that close files and unmount.
+  CephMounts(std::string library, CpuSet cpus)
+      : library_name_(std::move(library)),
+        leaving_(std::make_shared<CephLeaving>(std::move(cpus))) {}
   // The process whose sockets the library has; others must not call it.
   static OwnerProcess& owner();
-  // Unmounts; what takes longer than a call may is left alone.
+  // Closes and unmounts; what takes longer than a call may is left alone.
   ~CephMounts();
   CephMounts(const CephMounts&) = delete;
   CephMounts& operator=(const CephMounts&) = delete;
@@ -129,22 +187,14 @@ class CephMounts {
   std::mutex& turn_of(std::uint64_t inode) { return appending_[inode % appending_.size()]; }
 
  private:
-  // Shared with the last user of a client, and with the thread that then unmounts it: that may take
-  // long, and no call waits.
-  struct Clients {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::size_t living = 0;      // not unmounted yet, guarded by the mutex, as the next
-    std::size_t unmounting = 0;  // of them
-  };
-  static void end(const std::shared_ptr<Clients>& clients, std::unique_ptr<CephMount> mount);
+  static void end(const std::shared_ptr<CephLeaving>& leaving, CephMount* unused);
   std::shared_ptr<CephMount> make(const CephAddress& address) const;
   bool may_replace() const;
 
   const MadeHere made_here_;
   const std::string library_name_;
-  const std::shared_ptr<Clients> clients_ = std::make_shared<Clients>();
-  std::mutex mutex_;  // guards the next two
+  const std::shared_ptr<CephLeaving> leaving_;  // shared with those that have a client
+  std::mutex mutex_;                            // guards the next two
   std::shared_ptr<const CephLibrary> library_;
   std::map<CephAddress, std::shared_ptr<CephMount>> mounts_;
   std::array<std::mutex, 64> appending_;
