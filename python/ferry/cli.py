@@ -274,9 +274,10 @@ def rig_group() -> None:
 
     \b
     nfs   nfs-ganesha, NFS version 3 (Debian packages nfs-ganesha,
-          nfs-ganesha-vfs and rpcbind)
+          nfs-ganesha-vfs, rpcbind and iproute2)
     ceph  a Ceph cluster with CephFS: a monitor, a manager, four OSDs and an
-          MDS (ceph-mon, ceph-mgr, ceph-osd, ceph-mds, ceph-common, uuid-runtime)
+          MDS (ceph-mon, ceph-mgr, ceph-osd, ceph-mds, ceph-common, uuid-runtime,
+          iproute2)
 
     All files are in .ferry/rig of the checkout. The servers listen on the loopback device only
     (with --osd-mbps, on their own bridge). No system file is changed.
