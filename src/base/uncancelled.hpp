@@ -1,3 +1,4 @@
+// Keeps a thread from being cancelled in the middle of a call.
 #pragma once
 
 #include <pthread.h>
