@@ -111,9 +111,9 @@ class Optimizations(Study):
                 _beside_kernel(document),
             ],
             [
-                "Each optimisation of the Intel paper can be switched off in the page cache that "
-                "Ferry has in the device's memory. The copy engine, by which the paper copies, is "
-                "absent: the device cpu has none.",
+                "Each optimisation of Murty and Sudarsan can be switched off in the page cache that Ferry has "
+                "in the device's memory. The copy engine, by which they copy, is absent: the device cpu has "
+                "none.",
                 "All calls are made by placement compute on one device thread, in records of "
                 f"{format_size(document.settings['record_bytes'])}, through one page cache whose "
                 "optimisations are switched between measurements: all off, one on alone, all on. "
