@@ -37,6 +37,12 @@ class _Commands(click.Group):
         return super().get_command(ctx, cmd_name) or laboratory.command(cmd_name)
 
 
+def _show_help_if_alone(context: click.Context) -> None:
+    """Shows the help page of a group that is called without one of its commands."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
 def _show_version(context: click.Context) -> None:
     click.echo(f"ferry {__version__}\n{programs.build_facts()}", nl=False)
     context.exit()
@@ -57,8 +63,7 @@ def ferry(context: click.Context) -> None:
 
     For the options of a command: ferry COMMAND --help
     """
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+    _show_help_if_alone(context)
 
 
 @ferry.command(name="info", short_help="Show what this machine offers and how PATH is served.")
@@ -96,12 +101,14 @@ def cp_command(source: str, target: str, json_path: str | None, overwrite: bool)
     copy.run(source, target, json_path, overwrite)
 
 
-@ferry.group(name="layout", short_help="Show or set how files are striped over servers.")
-def layout_group() -> None:
+@ferry.group(name="layout", invoke_without_command=True, short_help="Show or set how files are striped over servers.")
+@click.pass_context
+def layout_group(context: click.Context) -> None:
     """Show or set how files are striped over a storage's servers.
 
     Works with CephFS (ceph:/path or mounted), PVFS2 (pvfs2:/mount/path) and mounted Lustre.
     """
+    _show_help_if_alone(context)
 
 
 @layout_group.command(name="get")
@@ -219,12 +226,16 @@ def run_command(words: tuple[str, ...], **given: Any) -> None:
     run.run(words, run.RunOptions(**given))
 
 
-@ferry.group(name="daemon", short_help="Start, stop or watch ferryd, the cache of ferry run.")
-def daemon_group() -> None:
+@ferry.group(
+    name="daemon", invoke_without_command=True, short_help="Start, stop or watch ferryd, the cache of ferry run."
+)
+@click.pass_context
+def daemon_group(context: click.Context) -> None:
     """Start, stop or watch ferryd, which holds the cache that all programs of ferry run share.
 
     There is one for each user and machine. ferry run starts it where none serves.
     """
+    _show_help_if_alone(context)
 
 
 @daemon_group.command(name="start")
@@ -268,8 +279,11 @@ def daemon_status(json_path: str | None, overwrite: bool) -> None:
 _RIG = click.argument("name", metavar="NAME", type=click.Choice(rig.NAMES))
 
 
-@ferry.group(name="rig", short_help="Run real storage servers on this machine, for trials.")
-def rig_group() -> None:
+@ferry.group(
+    name="rig", invoke_without_command=True, short_help="Run real storage servers on this machine, for trials."
+)
+@click.pass_context
+def rig_group(context: click.Context) -> None:
     """Run real storage servers on this machine, for trials. Needs root.
 
     \b
@@ -282,6 +296,7 @@ def rig_group() -> None:
     All files are in .ferry/rig of the checkout. The servers listen on the loopback device only
     (with --osd-mbps, on their own bridge). No system file is changed.
     """
+    _show_help_if_alone(context)
 
 
 @rig_group.command(name="up")
