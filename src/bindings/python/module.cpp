@@ -97,15 +97,16 @@ nb::dict to_dict(const bulk::Explanation& explanation) {
 // Ctrl-C ends longer waits.
 constexpr std::uint64_t uninterrupted_bytes_max = 32 << 20;
 
-std::uint64_t transfer(const File& file, nb::handle object, nb::handle where, bool writing) {
+std::uint64_t transfer(const File& file, nb::handle object, nb::handle where, Direction direction) {
   const std::uint64_t offset = to_offset(where);
-  const PinnedBuffer buffer(object, !writing, true);
+  const PinnedBuffer buffer(object, direction == Direction::read, true);
   bulk::ProgressFunction meanwhile;
   if (buffer.bytes() > uninterrupted_bytes_max)
     meanwhile = [](const bulk::Progress&) { check_signals(); };
   const LockRelease unlocked;
-  return writing ? file->write_at(buffer.data(), buffer.bytes(), offset, meanwhile)
-                 : file->read_at(buffer.data(), buffer.bytes(), offset, meanwhile);
+  return direction == Direction::write
+             ? file->write_at(buffer.data(), buffer.bytes(), offset, meanwhile)
+             : file->read_at(buffer.data(), buffer.bytes(), offset, meanwhile);
 }
 
 // Memory in huge pages, which direct I/O uses without staging.
@@ -209,10 +210,12 @@ void bind_engine(nb::module_& module) {
              const LockRelease unlocked;
              self->shut_down();
            })
-      .def("read_batch",
-           [](const Engine& self, nb::handle parts) { return run_batch(*self, parts, false); })
+      .def("read_batch", [](const Engine& self,
+                            nb::handle parts) { return run_batch(*self, parts, Direction::read); })
       .def("write_batch",
-           [](const Engine& self, nb::handle parts) { return run_batch(*self, parts, true); })
+           [](const Engine& self, nb::handle parts) {
+             return run_batch(*self, parts, Direction::write);
+           })
       .def("read_files", [](const Engine& self, const nb::list& paths) {
         std::vector<std::string> names;
         names.reserve(paths.size());
@@ -227,10 +230,14 @@ void bind_file(nb::module_& module) {
   nb::class_<File>(module, "File")
       .def("__init__", &make_file)
       .def_static("of_parent", &file_of_parent)
-      .def("read_at", [](const File& self, nb::handle buffer,
-                         nb::handle offset) { return transfer(self, buffer, offset, false); })
-      .def("write_at", [](const File& self, nb::handle buffer,
-                          nb::handle offset) { return transfer(self, buffer, offset, true); })
+      .def("read_at",
+           [](const File& self, nb::handle buffer, nb::handle offset) {
+             return transfer(self, buffer, offset, Direction::read);
+           })
+      .def("write_at",
+           [](const File& self, nb::handle buffer, nb::handle offset) {
+             return transfer(self, buffer, offset, Direction::write);
+           })
       .def("append",
            [](const File& self, nb::handle object) {
              const PinnedBuffer buffer(object, false);

@@ -39,9 +39,14 @@ void wait_for_all_of(const bulk::Future& future) {
     check_signals();
 }
 
+bulk::Future started(const bulk::Engine& engine, const std::vector<bulk::Part>& parts,
+                     Direction direction) {
+  return direction == Direction::write ? engine.write(parts) : engine.read(parts);
+}
+
 // A batch of (file, buffer, offset).
 struct TransferBatch {
-  TransferBatch(nb::handle list, bool writing) {
+  TransferBatch(nb::handle list, Direction direction) {
     files = nb::steal(PySequence_Fast(list.ptr(), "a batch is a sequence of parts"));
     if (!files.is_valid()) throw nb::python_error();
     files = nb::steal(PySequence_Tuple(files.ptr()));
@@ -55,7 +60,7 @@ struct TransferBatch {
         throw nb::type_error("a part is a tuple of a file, a buffer and an offset");
       }
       const auto& file = nb::cast<const File&>(nb::handle(PyTuple_GetItem(item, 0)));
-      buffers.emplace_back(PyTuple_GetItem(item, 1), !writing, true);
+      buffers.emplace_back(PyTuple_GetItem(item, 1), direction == Direction::read, true);
       parts.push_back(bulk::Part{&*file, buffers.back().data(), buffers.back().bytes(),
                                  to_offset(PyTuple_GetItem(item, 2))});
     }
@@ -68,13 +73,12 @@ struct TransferBatch {
 // A transfer in flight. Its memory stays until it has ended, even if this object does not.
 class PythonTransfer {
  public:
-  PythonTransfer(const Engine& engine, nb::handle parts, bool writing, nb::object on_end)
-      : kept_(std::make_shared<Kept>(Kept{TransferBatch(parts, writing), std::move(on_end)})) {
+  PythonTransfer(const Engine& engine, nb::handle parts, Direction direction, nb::object on_end)
+      : kept_(std::make_shared<Kept>(Kept{TransferBatch(parts, direction), std::move(on_end)})) {
     const std::vector<bulk::Part>& ranges = kept_->batch->parts;
     {
       const LockRelease unlocked;
-      future_ =
-          std::make_shared<bulk::Future>(writing ? engine->write(ranges) : engine->read(ranges));
+      future_ = std::make_shared<bulk::Future>(started(*engine, ranges, direction));
     }
     // Runs immediately if the transfer has ended already.
     future_->then([kept = kept_] { end(*kept); });
@@ -160,13 +164,13 @@ std::uint64_t to_offset(nb::handle number) {
   return static_cast<std::uint64_t>(offset);
 }
 
-nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing) {
-  const TransferBatch batch(parts, writing);
+nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, Direction direction) {
+  const TransferBatch batch(parts, direction);
   std::vector<std::int64_t> results;
   std::vector<bulk::Failure> failures;
   {
     const LockRelease unlocked;
-    const bulk::Future future = writing ? engine.write(batch.parts) : engine.read(batch.parts);
+    const bulk::Future future = started(engine, batch.parts, direction);
     wait_for_all_of(future);
     results = future.results();
     failures = future.failures();
@@ -215,7 +219,12 @@ nb::tuple read_files(const bulk::Engine& engine, const std::vector<std::string>&
 void bind_transfers(nb::module_& module) {
   const nb::class_<Slab> slab(module, "Slab", nb::type_slots(shows<Slab, memory_of>));
   nb::class_<PythonTransfer>(module, "Transfer")
-      .def(nb::init<const Engine&, nb::handle, bool, nb::object>())
+      .def("__init__",
+           [](PythonTransfer* self, const Engine& engine, nb::handle parts, bool writing,
+              nb::object on_end) {
+             new (self) PythonTransfer(engine, parts, writing ? Direction::write : Direction::read,
+                                       std::move(on_end));
+           })
       .def("done", &PythonTransfer::done)
       .def("wait", &PythonTransfer::wait, nb::arg("timeout_s").none() = nb::none())
       .def("let_go", &PythonTransfer::let_go)

@@ -10,6 +10,7 @@
 
 #include <ferry/bulk.hpp>
 
+#include "base/direction.hpp"
 #include "bindings/python/buffers.hpp"
 #include "bindings/python/interpreter_lock.hpp"
 
@@ -44,7 +45,7 @@ std::uint64_t to_offset(nb::handle number);
 
 // Reads or writes a batch and waits: the bytes of each part or a negative errno, and the failures
 // as (part, path, offset, bytes, errno).
-nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, bool writing);
+nb::tuple run_batch(const bulk::Engine& engine, nb::handle parts, Direction direction);
 
 // Whole files, in the order of the paths: memory, or None; and the failures as (index, errno).
 nb::tuple read_files(const bulk::Engine& engine, const std::vector<std::string>& paths);
