@@ -307,7 +307,7 @@ def rig_group(context: click.Context) -> None:
 @click.option(
     "--osd-mbps",
     metavar="N",
-    type=click.IntRange(1, 999_999),
+    type=flags.CountType(1, 999_999),
     help="ceph: limit each OSD to N Mbit/s each way, in its own network namespace.",
 )
 def rig_up(name: str, **given: bool | int | None) -> None:
@@ -349,14 +349,21 @@ def help_command(context: click.Context, words: tuple[str, ...]) -> None:
     For a command of a group: ferry help layout set
     """
     assert context.parent is not None
-    page = context.parent
-    for word in words:
+    page, rest = _command_named(context.parent, words)
+    if rest:
+        raise click.UsageError(f"No such command '{' '.join(words)}'", ctx=context.parent)
+    click.echo(page.get_help())
+
+
+def _command_named(page: click.Context, words: Sequence[str]) -> tuple[click.Context, Sequence[str]]:
+    """Returns the context of the command that the first words name below ``page``, and the other words."""
+    for number, word in enumerate(words):
         group = page.command
         command = group.get_command(page, word) if isinstance(group, click.Group) else None
         if command is None:
-            raise click.UsageError(f"No such command '{' '.join(words)}'", ctx=context.parent)
+            return page, words[number:]
         page = click.Context(command, parent=page, info_name=word, **_CONTEXT)
-    click.echo(page.get_help())
+    return page, ()
 
 
 @ferry.command(name="completion", short_help="Print the setup for completion in a shell.")
@@ -411,7 +418,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return 0
     except click.ClickException as error:
-        return _usage_error(error)
+        return _usage_error(error, sys.argv[1:] if arguments is None else arguments)
     except FerryError as error:
         streams.say("; ".join([str(error), *_notes(error)]))
         return error.exit_status
@@ -443,9 +450,10 @@ def _notes(error: BaseException | None) -> list[str]:
     return getattr(error, "__notes__", [])
 
 
-def _usage_error(error: click.ClickException) -> int:
+def _usage_error(error: click.ClickException, arguments: Sequence[str]) -> int:
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "ferry"
+    if context is None:  # click does not say which command an option without a value is of
+        context, _ = _command_named(click.Context(ferry, info_name="ferry"), arguments)
     message = error.format_message().rstrip(".")
-    streams.say(f"{message}; {command} --help explains")
+    streams.say(f"{message}; {context.command_path} --help explains")
     return error.exit_code

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 from pathlib import Path
+from typing import IO
 
 import pytest
 from ferry import help_texts
@@ -13,6 +14,7 @@ from processes import write_program
 from support import ROOT, Command
 
 STORED = ROOT / "scripts" / "help"
+NO_OUTPUT = "standard output cannot be written; send it to another place"
 AGAIN = "make them anew: python -m ferry.help_texts scripts/help"
 
 
@@ -61,10 +63,15 @@ def test_the_command_prints_the_same(command: Command, arguments: list[str], nam
     assert (done.returncode, done.stdout, done.stderr) == (0, text, "")
 
 
-def run_checkout(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_checkout(*arguments: str, stdout: int | IO[str] = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     """Runs ./ferry with arguments that need no set-up."""
     return subprocess.run(
-        [ROOT / "ferry", *arguments], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60
+        [ROOT / "ferry", *arguments],
+        env={"PATH": "/usr/bin:/bin"},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
     )
 
 
@@ -87,12 +94,22 @@ def test_the_checkout_refuses_what_is_no_command(arguments: list[str], words: st
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"ferry: {words}\n")
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["help", "bench"], ["--version"]])
+def test_the_checkout_says_that_its_output_is_full(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = run_checkout(*arguments, stdout=full)
+    assert (done.returncode, done.stderr) == (1, f"ferry: {NO_OUTPUT}\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "page"),
     [
         (["layout", "set"], "ferry layout set --help explains"),
         (["layout", "set", "x", "--nope"], "ferry layout set --help explains"),
         (["rig", "up", "nope"], "ferry rig up --help explains"),
+        (["rig", "up", "nfs", "--osd-mbps"], "ferry rig up --help explains"),
+        (["bench", "-o"], "ferry bench --help explains"),
+        (["info", "--json"], "ferry info --help explains"),
         (["help", "nope"], "No such command 'nope'; ferry --help explains"),
         (["help", "layout", "x"], "No such command 'layout x'; ferry --help explains"),
         (["help", "info", "x"], "No such command 'info x'; ferry --help explains"),
