@@ -146,6 +146,20 @@ def test_json_keeps_a_name_that_is_not_utf_8(command: Command, scratch: Path) ->
     assert json.loads((scratch / "r.json").read_text(encoding="utf-8"))["to"] == NOT_UTF_8
 
 
+def test_info_shows_a_name_that_is_not_utf_8(command: Command, scratch: Path) -> None:
+    (scratch / NOT_UTF_8).write_bytes(b"x")
+    assert "odd \\xff name (file, 1 byte)" in command.succeeds("info", NOT_UTF_8)
+    assert command.json("info", NOT_UTF_8)["path"]["path"] == NOT_UTF_8
+
+
+@pytest.mark.parametrize(
+    "name", [NOT_UTF_8, "é文\U0001f600", "cut \udcc3", "long \udce0\udc80\udc80", "\udced\udca0\udc80"]
+)
+def test_an_error_names_what_was_typed(command: Command, name: str) -> None:
+    why = f"ferry: {streams.printable(name)}: No such file or directory; name a path that is there\n"
+    assert command.fails("cp", name, "copy", says="No such file") == why
+
+
 def test_a_name_is_no_markup(command: Command, scratch: Path) -> None:
     name = "[bold]x[red]"
     (scratch / name).write_bytes(bytes(65536))
