@@ -40,7 +40,7 @@ def _show(console: Console, facts: Json) -> None:
             if number == 0 and part is not _machine:
                 console.print()
             first = f"{name:<{_INDENT}}"
-            lines = textwrap.wrap(value, max(console.width - _INDENT, 30), break_long_words=False)
+            lines = textwrap.wrap(value, max(console.width - _INDENT, 20), break_long_words=False)
             for line in lines or [""]:
                 console.print(f"{first}{line}", soft_wrap=True)
                 first = " " * _INDENT

@@ -87,3 +87,9 @@ def test_import_shows_every_column(command: Command, tmp_path: Path, columns: in
         bandwidth = row["metrics"]["bandwidth_mib_per_s"]
         for name in ("median", "median_low_95", "median_high_95"):
             assert f"{bandwidth[name]:.1f}" in text.split()
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_info_breaks_its_lines_between_words(command: Command, columns: int) -> None:
+    lines = run_on_terminal(command, columns, "info")
+    assert [line for line in lines if len(line) > columns and len(line[14:].split()) > 1] == []
