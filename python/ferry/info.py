@@ -13,7 +13,7 @@ from ferry.errors import FerryError
 from ferry.files import check_exists
 from ferry.native import read_info
 from ferry.sizes import format_size
-from ferry.uris import is_uri
+from ferry.uris import is_uri, shown
 
 Json = dict[str, Any]
 Lines = Iterator[tuple[str, str]]  # a name, possibly empty, and a text
@@ -31,7 +31,7 @@ def run(path: str | None, json_path: str | None, overwrite: bool) -> None:
 
     storage = output_files.report(json_path, overwrite, answer, _show)["storage"]
     if storage is not None and storage["problem"] is not None:
-        raise FerryError(storage["problem"])
+        raise FerryError(shown(storage["problem"]))
 
 
 def _show(console: Console, facts: Json) -> None:
@@ -183,7 +183,7 @@ def _storage(facts: Json) -> Lines:
         return
     size = _size_after_comma(storage["size_bytes"])
     kind = f" ({storage['kind']}{size})" if storage["kind"] is not None else ""
-    yield "path", f"{storage['uri']}{kind}"
+    yield "path", f"{shown(storage['uri'])}{kind}"
     yield "served by", f"storage {storage['storage']}, {storage['engine']}"
     for fact in storage["facts"]:
         yield "", fact

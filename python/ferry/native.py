@@ -17,7 +17,7 @@ from typing import Any
 
 from ferry.errors import FerryError
 from ferry.programs import PROGRAM, find_program
-from ferry.uris import is_uri
+from ferry.uris import SCHEMES, is_uri, shown
 
 COPY_PROGRAM = "ferry-copy"
 INFO_PROGRAM = "ferry-info"
@@ -110,7 +110,8 @@ def _answer_of(program: str, *arguments: str) -> tuple[Process, Json]:
 
 
 def _one_line(problem: Json) -> str:
-    return " ".join(str(problem["message"]).split())
+    text = " ".join(str(problem["message"]).split())
+    return shown(text) if any(scheme in text for scheme in SCHEMES) else text
 
 
 def run_copy(arguments: list[str], on_progress: Callable[[Json], None]) -> Json:

@@ -139,6 +139,14 @@ def test_refusals(command: Command, scratch: Path, source: str, target: str, wor
     assert sorted(path.name for path in scratch.iterdir()) == ["dir", "from"]
 
 
+@pytest.mark.parametrize("arguments", [["cp", "URI", "to"], ["info", "URI"], ["layout", "get", "URI"]])
+def test_a_setting_that_is_unknown_is_not_shown(command: Command, arguments: list[str]) -> None:
+    uri = "ceph:/x?key=secret"
+    done = command.run(*(uri if word == "URI" else word for word in arguments))
+    assert done.stderr.startswith('ferry: ceph:/x?key=...: no setting "key"; there are: ')
+    assert "secret" not in done.stdout
+
+
 def test_a_failed_write_leaves_nothing(command: Command, scratch: Path) -> None:
     (scratch / "from").write_bytes(contents(8 << 20))
     done = run_after("ulimit -f 4096", command, "from", "to")
