@@ -20,15 +20,20 @@ SMALL = ("-n", "20", "-i", "2")
 
 
 @pytest.mark.parametrize(
-    "way", [("-a", "posix"), *(("--placement", placement) for placement in ("host", "compute", "service", "automatic"))]
+    "way",
+    [
+        ("-a", "posix"),
+        ("-a", "posix", "-w", "5"),
+        (),
+        ("-w", "9000"),
+        ("--placement", "compute"),
+        *(("--placement", placement, "-w", "9000") for placement in ("compute", "service", "automatic")),
+    ],
 )
-@pytest.mark.parametrize("size", [(), ("-w", "5"), ("-w", "9000")])
-def test_every_way_makes_and_removes_files(
-    command: Command, tmp_path: Path, way: tuple[str, ...], size: tuple[str, ...]
-) -> None:
+def test_every_way_makes_and_removes_files(command: Command, tmp_path: Path, way: tuple[str, ...]) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    result = command.json("metadata", *SMALL, *way, *size, "--threads", "2", folder)
+    result = command.json("metadata", *SMALL, *way, "--threads", "2", folder)
     VALIDATOR.validate(result)
     assert [rate["phase"] for rate in result["rates"]] == PHASES
     assert len(result["repeats"]) == 8
