@@ -171,7 +171,7 @@ void Scheduler::offer(const std::shared_ptr<BulkRequest>& request, unsigned coun
 bool Scheduler::start_worker() {
   try {
     workers_.reserve(workers_.size() + 1);  // before its thread runs
-    workers_.push_back(std::make_unique<Worker>(*this));
+    workers_.push_back(std::make_unique<Worker>(*this, workers_.size()));
   } catch (const std::exception&) {
     return false;
   }

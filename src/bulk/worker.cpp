@@ -21,10 +21,12 @@ constexpr unsigned flights_max = 64;
 constexpr std::chrono::nanoseconds nap = std::chrono::seconds(1);
 // The end of a GPU's copy rings no bell. A typical task takes 20 to 40 us over PCIe.
 constexpr std::chrono::nanoseconds nap_while_gpus_copy = std::chrono::microseconds(50);
-// A limit on page-locked memory, which the system cannot reclaim, for all possible workers of an
-// engine, some of which only wait (scheduler.cpp).
+// A limit on page-locked memory, which the system cannot reclaim, for the workers that are expected
+// in an engine, some of which only wait (scheduler.cpp). Others have as few slots as will do.
 constexpr std::uint64_t pinned_bytes_max = 128 << 20;
 constexpr unsigned workers_expected = 16;
+// With fewer, storage and copy engine would wait for each other.
+constexpr std::uint64_t slots_least = 2;
 // Data is copied from a slot soon after the disk has written it: from the core's cache, if the
 // slots fit there. Four slots of the usual size, with their edges.
 constexpr std::uint64_t staging_bytes_wanted = (1 << 20) + (64 << 10);
@@ -38,8 +40,9 @@ std::uint64_t aligned_up(std::uint64_t value) {
 
 }  // namespace
 
-Worker::Worker(Scheduler& scheduler)
+Worker::Worker(Scheduler& scheduler, std::size_t number)
     : scheduler_(scheduler),
+      number_(number),
       lane_(std::make_unique<Lane>(scheduler.lanes()->storage(), scheduler.lanes()->slabs())) {
   thread_ = std::thread([this] { run(); });
 }
@@ -224,8 +227,8 @@ bool Worker::take_slot(Flight& flight) {
     const std::uint64_t slot_bytes =
         std::max(options.task_bytes, gpu_task_bytes) + 2 * piece_alignment_bytes;
     const unsigned sharers = std::max(options.workers, workers_expected);
-    // With fewer than two, storage and copy engine would wait for each other.
-    const std::uint64_t slots = std::max<std::uint64_t>(pinned_bytes_max / sharers / slot_bytes, 2);
+    const std::uint64_t share = number_ < sharers ? pinned_bytes_max / sharers / slot_bytes : 0;
+    const std::uint64_t slots = std::max(share, slots_least);
     pinned_ = std::make_unique<cuda::PinnedSlots>(piece.gpu->shared_from_this(),
                                                   static_cast<unsigned>(slots), slot_bytes);
     scheduler_.counters().add(&EngineStatistics::pinned_bytes, pinned_->memory().size());

@@ -22,7 +22,8 @@ class Scheduler;
 
 class Worker {
  public:
-  explicit Worker(Scheduler& scheduler);
+  // `number`: of the engine's workers, from 0 on.
+  Worker(Scheduler& scheduler, std::size_t number);
   // After leave(): waits for the thread.
   ~Worker();
   Worker(const Worker&) = delete;
@@ -86,6 +87,7 @@ class Worker {
   void make_queue();
 
   Scheduler& scheduler_;
+  const std::size_t number_;
   std::uint32_t bell_ = 0;
   std::atomic<bool> leaving_{false};
   std::unique_ptr<Lane> lane_;

@@ -2,6 +2,7 @@
 // that nothing is touched once a future is ready.
 #include <cerrno>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,7 +13,9 @@
 #include <ferry/bulk.hpp>
 
 #include "bulk/bulk_files.hpp"
+#include "bulk/scheduler.hpp"
 #include "support/error_of.hpp"
+#include "support/failing_storage.hpp"
 #include "support/within.hpp"
 
 namespace ferry::bulk::gpu_memory_test {
@@ -139,6 +142,36 @@ TEST_F(GpuTransfer, PageLockedMemoryIsBoundedAndGivenBack) {
   }
   EXPECT_EQ(MockCuda::get("pinned_bytes"), 0);
   EXPECT_EQ(MockCuda::get("streams"), 0);
+}
+
+// Each of many storages that hang has a worker.
+TEST_F(GpuTransfer, WorkersOfStoragesThatHangHaveFewSlots) {
+  constexpr long storages = 40;
+  MockCuda::set("pinned_bytes_max", 0);
+  auto* storage = new FailingStorage(Random());
+  const auto scheduler = std::make_shared<Scheduler>(by_route(Route::automatic, 1),
+                                                     std::unique_ptr<storage::Storage>(storage));
+  const Engine engine(scheduler);
+  const GpuBuffer target(gpu, 16 << 20);
+  std::vector<File> files;
+  for (long i = 0; i < storages; ++i) {
+    const std::string name = "/" + std::to_string(i);
+    storage->put_on_device(name, static_cast<std::uint64_t>(i) + 1);
+    files.emplace_back(engine, name);
+  }
+  storage->all_hang = true;
+  std::vector<Future> futures;
+  for (const File& file : files)
+    futures.push_back(file.read_at_async(target.data(), target.bytes(), 0));
+  EXPECT_TRUE(eventually([&] { return MockCuda::get("streams") == 2 * storages; }));
+  EXPECT_EQ(scheduler->workers_started(), 40U);
+  constexpr long slot_bytes = (1 << 20) + 8192;
+  EXPECT_LE(MockCuda::get("pinned_bytes_max"), (128 << 20) + 2 * storages * slot_bytes);
+  storage->all_hang = false;
+  within_patience("transfers that hung", [&] {
+    for (Future& future : futures)
+      EXPECT_EQ(future.get(), 0U);
+  });
 }
 
 TEST_F(GpuTransfer, ACopyThatIsRefusedFailsItsPartOnly) {
