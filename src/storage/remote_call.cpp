@@ -94,7 +94,7 @@ RemoteCall::RemoteCall(Operation& operation, Inbox& inbox, std::chrono::millisec
       has_layout_(operation.layout != nullptr) {
   for (const iovec& vector : operation.vectors)
     bytes_ += static_cast<std::int64_t>(vector.iov_len);
-  auto* file = static_cast<RemoteFile*>(operation.file);
+  const auto* file = static_cast<RemoteFile*>(operation.file);
   if (file == nullptr) return;
   appends_ = file->append;
   writable_ = file->writable;
@@ -102,7 +102,6 @@ RemoteCall::RemoteCall(Operation& operation, Inbox& inbox, std::chrono::millisec
   synchronous_ = file->synchronous;
   inode_ = file->inode;
   changes_ = file->changes;
-  if (kind_ == Kind::close) closing_.reset(file);
 }
 
 std::int64_t RemoteCall::work(std::vector<char>& memory) {

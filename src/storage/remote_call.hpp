@@ -50,7 +50,6 @@ std::uint32_t umask_of_process();
 // One operation, on the worker's memory.
 class RemoteCall : public BoundedCall {
  public:
-  // Takes the file of a close.
   RemoteCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout);
   std::int64_t work(std::vector<char>& memory) final;
 
@@ -110,8 +109,6 @@ class RemoteCall : public BoundedCall {
    private:
     RemoteCall& call_;
   };
-
-  std::unique_ptr<RemoteFile> closing_;
 
   // Copies between `memory` and the operation's vectors, from its byte `done` on. Returns false if
   // it was ended early.

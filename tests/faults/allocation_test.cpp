@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "backend/cpu/arena.hpp"
 #include "bulk/callbacks.hpp"
@@ -22,6 +23,8 @@
 #include "faults/runtime_program.hpp"
 #include "server/file_table.hpp"
 #include "storage/queue/bounded_pool.hpp"
+#include "storage/router.hpp"
+#include "support/client_mocks.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
 #include "support/small_runtimes.hpp"
@@ -151,6 +154,43 @@ TEST_F(SingleAllocations, APoolOfBlockingCallsAnswers) {
     EXPECT_TRUE(operation.result == 7 || is_lack_of_memory(static_cast<int>(-operation.result)))
         << operation.result;
   });
+}
+
+// Each open ends with a file or an error, and no file of the library is forgotten.
+TEST_F(SingleAllocations, AnOpenByAClientLibraryLeavesNoFile) {
+  const ScratchDirectory scratch;
+  const MockTable table;
+  write_file(scratch / "ceph.conf", "/\n");
+  CephMockFaults ceph;
+  const MockFaults pvfs2(pvfs2_mock);
+  const std::string file = scratch / "file";
+  for (const std::string& uri :
+       {"ceph:" + file + "?conf=" + (scratch / "ceph.conf"), table.uri_of(file)}) {
+    const auto storage =
+        storage::make_router({.ceph_library = ceph_mock, .pvfs2_library = pvfs2_mock});
+    StorageDriver driver(*storage);
+    driver.close(driver.must_open(uri, O_RDWR | O_CREAT));  // loads and mounts
+    storage::Layout layout = striped(0, 2);
+    layout.at_most = true;
+    const bool has_layout = uri.starts_with("pvfs2");
+    fail_each([&] {
+      if (has_layout) ::unlink(file.c_str());
+      storage::Layout wanted = layout;
+      Operation open{.kind = Kind::open,
+                     .path = uri.c_str(),
+                     .layout = has_layout ? &wanted : nullptr,
+                     .flags = has_layout ? O_RDWR | O_CREAT | O_EXCL : O_RDWR,
+                     .mode = 0644};
+      driver.run(open);
+      EXPECT_EQ(open.opened != nullptr, open.result == 0) << open.result;
+      EXPECT_TRUE(open.result == 0 || is_lack_of_memory(static_cast<int>(-open.result)))
+          << open.result;
+      if (open.opened == nullptr) return;
+      Operation close{.kind = Kind::close, .file = open.opened.release()};
+      driver.run(close);
+    });
+    EXPECT_TRUE(eventually([&] { return ceph.files() == 0; })) << uri;
+  }
 }
 
 // One for which there is no memory runs where it is posted.

@@ -60,6 +60,7 @@ CephAddress ceph_address_of(const Uri& uri) {
 
 CephHandle::~CephHandle() {
   if (number() < 0 || CephMounts::owner().is_ancestor()) return;
+  place_.front() = number();
   CephMount::close_later(mount_, place_);
 }
 
@@ -251,10 +252,12 @@ bool CephCall::truncates_opened() const {
 
 std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::string& path) {
   if ((flags_ & O_TMPFILE) == O_TMPFILE || (flags_ & O_PATH) != 0) return -EOPNOTSUPP;
+  // Made before: once the library has a file open, there must be memory to close it.
+  auto file = std::make_unique<CephFile>();
+  handle_ = std::make_shared<CephHandle>(mount);
   const int number = open_number(*mount, path);
   if (number < 0) return explained(*mount, path, number);
-  auto file = std::make_unique<CephFile>();
-  handle_ = std::make_shared<CephHandle>(mount, number);
+  handle_->opened(number);
   Status status;
   if (const int error = status_of(*mount, status, nullptr); error != 0) return error;
   if (const int error = refusal_of_type(status.mode); error != 0) return error;
@@ -281,8 +284,8 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
   }
   file->handle = std::move(handle_);
   touch([&](Operation& operation) {
+    if (has_layout_) *operation.layout = std::move(granted);
     operation.opened = std::move(file);
-    if (has_layout_) *operation.layout = granted;
   });
   return 0;
 }

@@ -19,15 +19,16 @@ CephAddress ceph_address_of(const Uri& uri);
 
 Status to_status(const ceph::Statx& from, const CephAddress& address);
 
-// An open file of the library; calls that it keeps hold on to it. Destroying it closes the file,
-// but never calls the library: see CephLeaving.
+// A file of the library, once it is open; calls that it keeps hold on to it. Destroying it closes
+// the file, but never calls the library: see CephLeaving.
 class CephHandle {
  public:
-  CephHandle(std::shared_ptr<CephMount> mount, int number)
-      : mount_(std::move(mount)), number_(number), place_{number} {}
+  explicit CephHandle(std::shared_ptr<CephMount> mount) : mount_(std::move(mount)) {}
   ~CephHandle();
   CephHandle(const CephHandle&) = delete;
   CephHandle& operator=(const CephHandle&) = delete;
+  // To be said once, before others have it.
+  void opened(int number) { number_.store(number, std::memory_order_relaxed); }
   // For its last user. 0 or a negative errno: earlier writes could not be stored.
   int close();
   int number() const { return number_.load(std::memory_order_relaxed); }
@@ -36,8 +37,8 @@ class CephHandle {
  private:
   const std::shared_ptr<CephMount> mount_;
   // -1: closed. The last user may not have seen yet what others did before they let go.
-  std::atomic<int> number_;
-  std::list<int> place_;  // in the list of its mount, if it is dropped
+  std::atomic<int> number_{-1};
+  std::list<int> place_{-1};  // in the list of its mount, if it is dropped
 };
 
 struct CephFile final : RemoteFile {

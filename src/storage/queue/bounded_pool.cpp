@@ -229,14 +229,13 @@ void BoundedQueue::start(Operation& operation) {
   }
   std::shared_ptr<BoundedCall> call;
   try {
-    std::shared_ptr<BoundedCall>& kept = calls_[&operation];  // before a close gives its file away
-    kept = make_call(operation);
-    call = kept;
+    call = make_call(operation);
+    calls_.emplace(&operation, call);
   } catch (const std::bad_alloc&) {
-    calls_.erase(&operation);
     end_here(operation, -ENOMEM);
     return;
   }
+  if (operation.kind == Kind::close) call->take(std::unique_ptr<File>(operation.file));
   count_pool_operation();
   give_away();
   pool_.execute(call);

@@ -37,6 +37,8 @@ class BoundedCall {
   BoundedCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout)
       : operation_(operation), inbox_(inbox), deadline_(Clock::now() + timeout) {}
   virtual ~BoundedCall() = default;
+  // That of a close, for good.
+  void take(std::unique_ptr<File> file) { closed_ = std::move(file); }
   BoundedCall(const BoundedCall&) = delete;
   BoundedCall& operator=(const BoundedCall&) = delete;
 
@@ -71,6 +73,7 @@ class BoundedCall {
   Operation& operation_;
   Inbox& inbox_;
   const Clock::time_point deadline_;
+  std::unique_ptr<File> closed_;
   mutable std::mutex mutex_;  // guards what follows
   bool over_ = false;
   std::shared_ptr<LateChanges> changing_;  // of the file that the library is changing
@@ -129,7 +132,7 @@ class BoundedQueue : public InboxQueue {
   void cancel(Operation& operation) override;
 
  private:
-  // Takes the file of a close, unless this throws std::bad_alloc.
+  // May throw std::bad_alloc. The call is then given the file of a close.
   virtual std::shared_ptr<BoundedCall> make_call(Operation& operation) = 0;
   void start(Operation& operation) override;
   // 0, or the operation's immediate result.
