@@ -247,7 +247,7 @@ void Session::write_once(std::size_t index, unsigned round) {
     }
     sample = runtimes_.of(cell).run_cell(run, interruption_.stopped());
   } catch (const std::system_error& error) {
-    if (error.code().value() == EEXIST) made.keep();  // somebody else made it just now
+    if (error.code().value() == EEXIST) made.keep();  // another process has just made it
     throw;
   }
   runtimes_.of(cell).verify_write(run, sample, interruption_.stopped());

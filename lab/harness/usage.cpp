@@ -112,7 +112,7 @@ Usage Usage::operator-(const Usage& earlier) const {
 }
 
 Usage thread_usage() {
-  // The kernel adds up a running thread's time at ticks, and when somebody reads its clock.
+  // The kernel adds up a running thread's time at ticks, and when its clock is read.
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return usage_of(RUSAGE_THREAD);

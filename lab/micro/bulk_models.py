@@ -127,7 +127,7 @@ def ways_of_peers(names: list[str]) -> dict[str, Callable[[], Any]]:
         return [numpy_safetensors.load_file(name) for name in names]
 
     def safetensors_torch() -> Any:
-        # It maps the file: touch what was loaded, as whoever uses it will.
+        # It maps the file: touch what was loaded, as its user will.
         return [t.sum() for name in names for t in torch_safetensors.load_file(name).values()]
 
     def runai() -> Any:

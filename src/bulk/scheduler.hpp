@@ -1,8 +1,8 @@
 // The core of an engine: transfers with work to hand out, and workers.
 //
 //   S1  A worker without work first reads its bell's value, looks again, and then marks itself
-//       `asleep` under the mutex; whoever brings work takes it from the sleeping ones under the
-//       same mutex and then rings. So no work goes unseen.
+//       `asleep` under the mutex; a thread with work takes the worker from the sleeping ones under
+//       the same mutex and then rings. So no work goes unseen.
 //   S2  A claim that a waiting caller will not execute, because it would block, returns to its
 //       line, where workers take it first.
 //   S3  Work waits in the line of its place, a disk or server. A worker in a line takes nothing

@@ -14,7 +14,7 @@ struct SegmentTicket {
   std::uint64_t token = 0;  // identifies this segment's file
 };
 
-// The token lies here in the segment; whoever uses it leaves these 8 bytes alone.
+// The token lies here in the segment; its users leave these 8 bytes alone.
 inline constexpr std::size_t segment_token_offset = 128;
 
 // Returns zeroed memory of this process, which others map while `descriptor` is open. If that

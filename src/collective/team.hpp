@@ -63,9 +63,9 @@ class Team {
   void wait(MPI_Request& request) const { wait_all(std::span(&request, 1)); }
   void wait_all(std::span<MPI_Request> requests) const;
 
-  // Waits until a word has a value; whoever changes it wakes its sleepers. Progresses messages
-  // meanwhile, which others may need first. Spins this long before sleeping, if each rank may have
-  // a CPU.
+  // Waits until a word has a value; the rank that changes it wakes the sleepers. Progresses
+  // messages meanwhile, which others may need first. Spins this long before sleeping, if each rank
+  // may have a CPU.
   void wait_for(std::uint32_t& word, std::uint32_t value, std::chrono::microseconds spin) const;
 
   // Replaces each value by the maximum, or by the sum, over the ranks. From the agreement

@@ -1,4 +1,4 @@
-// A word in shared memory that says whether this process lives. Whoever reads it needs no system
+// A word in shared memory that says whether this process lives. A reader needs no system
 // call, and it is true at the moment of a kill: the kernel's robust futexes tell (D2 in
 // shared_table.hpp).
 #pragma once

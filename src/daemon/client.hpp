@@ -26,7 +26,7 @@ class Client {
 
   // Asks ferryd to serve the file behind a descriptor that is open for reading only. 0, or an
   // errno:
-  //   EBUSY       somebody has it open for writing
+  //   EBUSY       a process has it open for writing
   //   EOPNOTSUPP  such files are not served
   //   ENOTCONN, ENOENT, ECONNREFUSED ...  no ferryd
   //   EPROTO      a ferryd of another version

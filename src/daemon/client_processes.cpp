@@ -60,7 +60,7 @@ void ClientProcesses::ended(int watched_descriptor) {
   processes_.erase(found);
 }
 
-// Its threads are gone, and with them whoever could read through their marks.
+// Its threads are gone, and with them all that could read through their marks.
 void ClientProcesses::free_readers(Process& process) {
   for (const std::uint32_t reader : process.readers) {
     device::DeviceRef<std::uint32_t>(cache_.mark(first_group_ + reader).frame)

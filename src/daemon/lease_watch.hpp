@@ -27,7 +27,7 @@ class LeaseWatch {
   LeaseWatch& operator=(const LeaseWatch&) = delete;
 
   // Takes a lease through `descriptor`, opened for reading by nobody else. 0, or an errno: EBUSY,
-  // somebody has the file open for writing; EOPNOTSUPP, there are no leases for it. `number` is
+  // a process has the file open for writing; EOPNOTSUPP, there are no leases for it. `number` is
   // what on_break gets. Other errnos: inotify has no room for one more file.
   int take(int descriptor, int number);
   // Runs `action` if no break of the lease has begun; on_break comes after it then.

@@ -18,7 +18,7 @@ class ListeningSocket {
   ListeningSocket& operator=(const ListeningSocket&) = delete;
 
   int descriptor() const { return descriptor_; }
-  // False if somebody has removed or replaced it: no client finds it any more.
+  // False if it was removed or replaced: no client finds it any more.
   bool has_its_name() const;
 
  private:

@@ -35,7 +35,7 @@ struct DaemonStatus {
   std::uint64_t cached_bytes = 0;
   std::uint64_t hits = 0;
   std::uint64_t fills = 0;
-  std::uint64_t breaks = 0;  // leases that ended because somebody wanted to write
+  std::uint64_t breaks = 0;  // leases that ended because a process wanted to write
 };
 
 // The answer to every request; which members count depends on its kind.

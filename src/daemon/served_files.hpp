@@ -25,7 +25,7 @@ class ServedFiles {
               std::chrono::milliseconds least_stay);
 
   // Serves the file behind an open descriptor, which stays the caller's. 0, or an errno:
-  //   EBUSY       somebody has it open for writing
+  //   EBUSY       a process has it open for writing
   //   EOPNOTSUPP  such files are not served
   //   EACCES      another user's
   //   ENODATA     empty

@@ -5,7 +5,7 @@
 //   reader                              ferryd
 //   copy the bytes out of the cache     store a new mark (the file is not served any more)
 //   acquire fence                       give up the kernel's lease (a system call)
-//   look at `alive` and the mark        -> only now the kernel lets somebody change the file
+//   look at `alive` and the mark        -> only now the kernel lets a writer change the file
 // Invariants:
 //   D1  While a file's mark says that it is served, ferryd holds a read lease on it, or is dead. So
 //       nobody can have opened it for writing, nor truncated it, and what the cache holds of it is

@@ -204,8 +204,8 @@ class CachedReads {
   std::atomic<bool> has_standard_error_{true};  // until another file gets the number
   std::atomic<unsigned> end_{0};    // after the largest number that was ever a candidate
   std::atomic<pid_t> offering_{0};  // the thread that offers; 0: none
-  // The file's that may_offer() last looked at; of whoever holds `offering_`. Not on the stack:
-  // that of a signal handler may be small.
+  // The file's that may_offer() last looked at; of the thread that holds `offering_`. Not on the
+  // stack: that of a signal handler may be small.
   std::array<char, PATH_MAX> path_{};
   bool is_own_offering_ = false;  // between before_fork and after_fork_in_child
   pid_t process_ = 0;

@@ -12,7 +12,7 @@
 //   ours     the position, and a number that each taking makes anew
 //
 // Protocol:
-//   P1  Whoever makes a descriptor sets its W before it is known to anybody: to `kernels` for a
+//   P1  The maker of a descriptor sets its W before others know of it: to `kernels` for a
 //       file that was opened, to `given` for another descriptor of an open file. Every call that
 //       makes the open file known to another descriptor or process gives W back first. So an open
 //       file whose W is not `given` has one descriptor, in one process.

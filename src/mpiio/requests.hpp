@@ -21,7 +21,7 @@ void make_done(MPI_Request* request, std::int64_t bytes);
 bool can_be_pending();
 
 // Of a nonblocking collective transfer: done when that is. Without a thread for it (see
-// collective::Transfer), whoever first waits or tests carries it out, and waits for the other
+// collective::Transfer), the first that waits or tests carries it out, and waits for the other
 // ranks. An error goes to the file's error handler, and waiting fails; MPICH's then returns
 // MPI_ERR_OTHER. `count` is told the bytes.
 void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer transfer,

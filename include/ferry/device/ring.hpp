@@ -46,12 +46,12 @@
 //       said so or ended its callers, and a merely silent one is waited for. A device in another
 //       process would need the operating system's report of its peer's death (a pidfd); no arena is
 //       shared so.
-//   R9  A cached call is begun by its executor or taken back by its caller, never both: by whoever
-//       first changes AnswerCell.unbegun from the call's sequence number to 0. The other leaves the
-//       call, its memory and its cell alone. So a caller waits for the calls before its own only as
-//       long as it likes, and then executes it on its own core. A caller that the server's end
-//       tells to fail takes its call back first, or waits for the executor that has begun it: a
-//       call that failed has no effect afterwards.
+//   R9  A cached call is begun by its executor or taken back by its caller, never both: by the one
+//       that first changes AnswerCell.unbegun from the call's sequence number to 0. The other
+//       leaves the call, its memory and its cell alone. So a caller waits for the calls before its
+//       own only as long as it likes, and then executes it on its own core. A caller that the
+//       server's end tells to fail takes its call back first, or waits for the executor that has
+//       begun it: a call that failed has no effect afterwards.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Owners of the CUDA driver's resources: contexts, memory, streams, events. Destructors free them
-// without waiting for copies in flight; whoever starts copies waits for them. Constructors throw
+// without waiting for copies in flight; their starter waits for them. Constructors throw
 // ferry::Error (errno of the driver's result).
 #pragma once
 

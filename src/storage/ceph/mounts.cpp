@@ -225,7 +225,7 @@ ceph::Client* CephMount::mount() {
         cluster +
             " cannot be used; see that its monitors and an MDS run and can be reached, and "
             "that the user may mount it");
-  library_->ceph_umask(client, 0);  // applied by whoever opens
+  library_->ceph_umask(client, 0);  // opens apply their own
   ClientAtWork::more_objects();
   return created.release(at_work_);
 }

@@ -56,7 +56,7 @@ class RingIo {
     return true;
   }
   // Waiters for the last answer have left `parked` set. Its server may have stored the answer and
-  // not yet looked at `parked`, and then finds it clear: whoever clears it wakes instead.
+  // not yet looked at `parked`, and then finds it clear: the party that clears it wakes.
   FERRY_DEVICE void expect(std::uint32_t flight) {
     SystemRef<std::uint32_t> parked(cell(flight).parked);
     if (parked.load(relaxed) == 0 || parked.exchange(0, seq_cst) == 0) return;

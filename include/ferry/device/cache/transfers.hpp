@@ -236,7 +236,7 @@ class Transfers {
                                 static_cast<std::int64_t>(flight.offset), index, sequence(started));
     if (error != 0) finish(index, started, error);
   }
-  // Waits for the flight, whoever began it, and ends it unless another party does.
+  // Waits for the flight of any party, and ends it unless another party does.
   FERRY_DEVICE_CALL void attend(std::uint32_t index) const {
     const std::uint64_t seen = state(index).load(acquire);
     if (phase(seen) != Flight::under_way) return yield(hooks_, 200);  // soon it is, or is ended
