@@ -52,7 +52,7 @@ class PathType(click.ParamType):  # type: ignore[type-arg]  # generic since 8.3 
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if why := uris.why_no_uri(value):
+        if why := uris.why_no_uri(value) if value else "an empty path names nothing":
             self.fail(why, param, ctx)
         return str(value)
 

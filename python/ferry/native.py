@@ -77,6 +77,7 @@ _COPY_HINTS = {
     errno.EMFILE: _HINTS[errno.EMFILE],
     errno.ENOENT: "name a path that is there",
     errno.ENOSPC: "free some space there; the destination is as it was",
+    errno.ENOTDIR: _HINTS[errno.ENOTDIR],
     errno.ESTALE: "the destination is as it was; copy again",
     errno.ETIMEDOUT: "see that its server runs, then copy again; the destination is as it was",
 }

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ferry.native import Json
+from ferry.uris import is_uri
 from ferry_lab.render.mpi_tables import oversubscription
 from ferry_lab.results.records import Machine, RanksRow
 from ferry_lab.run.measuring import mpiexec, read_mpi_info
 from ferry_lab.run.plan import RanksCell
-from ferry_lab.run.remote_files import Place, scratch_place
+from ferry_lab.run.remote_files import Place, check_folder, scratch_place
 from ferry_lab.run.study import Group, Matrix, Study, StudyOptions
 
 
@@ -45,6 +46,8 @@ class RanksStudy(Study):
         """Gives the matrix, with places for its files meanwhile. Raises FerryError."""
         info = read_mpi_info()
         mpiexec()
+        for where in filter(is_uri, self.places(options)):
+            check_folder(where)
         plan = self.plan(options, notes)
         repeats = options.repeats or (self.quick_repeats if options.quick else self.repeats)
         with contextlib.ExitStack() as stack:

@@ -37,9 +37,7 @@ def check_new_file(uri: str, overwrite: bool) -> None:
     """Checks that a file can be created. Raises FerryError."""
     facts = status(uri)
     if facts is None:
-        folder = folder_of(uri)
-        if status(folder) is None:
-            raise FerryError(f"the folder {shown(folder)} does not exist; make it or name another")
+        check_folder(folder_of(uri))
         return
     if facts["kind"] == "directory":
         raise FerryError(f"{shown(uri)} is a directory; name a file in it")
@@ -47,6 +45,15 @@ def check_new_file(uri: str, overwrite: bool) -> None:
         raise FerryError(f"{shown(uri)} exists; --overwrite replaces it, another name keeps it")
     if facts["kind"] != "file":
         raise FerryError(f"{shown(uri)} is not a regular file; name another")
+
+
+def check_folder(uri: str) -> None:
+    """Checks that a folder is there. Raises FerryError."""
+    facts = status(uri)
+    if facts is None:
+        raise FerryError(f"the folder {shown(uri)} does not exist; make it or name another")
+    if facts["kind"] != "directory":
+        raise FerryError(f"{shown(uri)} is no folder; name one")
 
 
 def check_readable_file(uri: str) -> int:
