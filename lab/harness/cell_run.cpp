@@ -1,10 +1,9 @@
 #include "harness/cell_run.hpp"
 
 #include <barrier>
-#include <exception>
-#include <mutex>
 #include <optional>
 
+#include "harness/attempts.hpp"
 #include "harness/file_access.hpp"
 #include "harness/layout.hpp"
 #include "harness/programs.hpp"
@@ -42,35 +41,21 @@ class Repeat {
     runtime_.run([this](DeviceThread& self) {
       if (self.index < cell_.threads) on_thread(self);
     });
-    if (error_) std::rethrow_exception(error_);
+    attempts_.rethrow();
     return counting_.make_sample(results_, parts_);
   }
 
  private:
-  // Does one step on this thread, unless something failed before. A thread whose step failed goes
-  // on through the barriers, so that nobody waits for it in vain.
-  template <class Step>
-  void attempt(Step step) {
-    if (failed_.load(std::memory_order_relaxed)) return;
-    try {
-      step();
-    } catch (...) {
-      const std::lock_guard lock(error_mutex_);
-      if (!error_) error_ = std::current_exception();
-      failed_.store(true, std::memory_order_relaxed);
-    }
-  }
-
-  // The same, then waits for the others.
+  // One step, then waits for the others.
   template <class Step>
   void phase(Step step) {
-    attempt(step);
+    attempts_.attempt(step);
     barrier_.arrive_and_wait();
   }
 
   template <class Step>
   void timed(Span& span, Step step) {
-    attempt([&] {
+    attempts_.attempt([&] {
       span.begin_ns = now_ns();
       step();
       span.end_ns = now_ns();
@@ -181,9 +166,7 @@ class Repeat {
   std::vector<unsigned> parts_;  // by thread
   std::vector<Worker> workers_;
   std::vector<ThreadResult> results_;
-  std::atomic<bool> failed_{false};
-  std::mutex error_mutex_;
-  std::exception_ptr error_;
+  Attempts attempts_;
 };
 
 }  // namespace

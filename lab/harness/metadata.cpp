@@ -4,9 +4,7 @@
 #include <barrier>
 #include <cerrno>
 #include <cstring>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "harness/attempts.hpp"
 #include "harness/layout.hpp"
 #include "harness/pattern.hpp"
 #include "harness/programs.hpp"
@@ -147,7 +146,7 @@ class MetadataRepeat {
     runtime_.run([this](DeviceThread& self) {
       if (self.index < cell_.threads) on_thread(self);
     });
-    if (error_) std::rethrow_exception(error_);
+    attempts_.rethrow();
     MetadataSample all;
     for (std::size_t phase = 0; phase < all.phases.size(); ++phase) {
       std::uint64_t begin_ns = UINT64_MAX;
@@ -207,7 +206,7 @@ class MetadataRepeat {
     MetadataSample::Phase& timed = own.sample.phases[index];
     Span& span = own.spans[index];
     barrier_.arrive_and_wait();
-    attempt([&] {
+    attempts_.attempt([&] {
       const Usage before = thread_usage();
       std::uint64_t last_ns = span.begin_ns = now_ns();
       each(own, [&](const std::string& path, std::uint64_t number) {
@@ -224,26 +223,13 @@ class MetadataRepeat {
   template <class Call>
   void look(FilesOfThread& own, Call call) {
     barrier_.arrive_and_wait();
-    attempt([&] { each(own, call); });
+    attempts_.attempt([&] { each(own, call); });
   }
   template <class Call>
   void each(FilesOfThread& own, Call call) {
     for (std::size_t i = 0; i < own.paths.size(); ++i) {
       if (stopped_.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
       call(own.paths[i], own.first + i);
-    }
-  }
-
-  // A thread that fails goes on through the barriers, so that nobody waits for it in vain.
-  template <class Step>
-  void attempt(Step step) {
-    if (failed_.load(std::memory_order_relaxed)) return;
-    try {
-      step();
-    } catch (...) {
-      const std::lock_guard lock(error_mutex_);
-      if (!error_) error_ = std::current_exception();
-      failed_.store(true, std::memory_order_relaxed);
     }
   }
 
@@ -271,9 +257,7 @@ class MetadataRepeat {
   const std::atomic<bool>& stopped_;
   std::barrier<> barrier_;
   std::vector<FilesOfThread> workers_;
-  std::atomic<bool> failed_{false};
-  std::mutex error_mutex_;
-  std::exception_ptr error_;
+  Attempts attempts_;
 };
 
 }  // namespace
