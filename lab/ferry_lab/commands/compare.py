@@ -23,9 +23,9 @@ from ferry import flags
 def command(a: str, b: str, form: str, json_path: str | None, overwrite: bool) -> None:
     """Set two results side by side: is B faster than A?
 
-    A and B are what ferry bench --json (or a study) wrote. Shows B's medians over A's with 95 %
-    bounds, a verdict where the difference exceeds the noise, and what else is not the same: machine,
-    versions, settings. A verdict needs 6 repeats in both, 20 are better.
+    A and B are what ferry bench --json, ferry metadata --json or a study wrote. Shows B's medians
+    over A's with 95 % bounds, a verdict where the difference exceeds the noise, and what else is not
+    the same: machine, versions, settings. A verdict needs 6 repeats in both, 20 are better.
     """
     import msgspec
 
@@ -33,12 +33,10 @@ def command(a: str, b: str, form: str, json_path: str | None, overwrite: bool) -
     from ferry.errors import FerryError
     from ferry_lab.render import comparison
     from ferry_lab.results import reading
-    from ferry_lab.results.records import Document
     from ferry_lab.stats import two_results
 
-    def read(path: str) -> Document:
-        how = "name what ferry bench --json has written"
-        document = reading.own(path, reading.load(path, how), how)
+    def read(path: str) -> two_results.Measured:
+        document = reading.comparable(path, "name what ferry bench or ferry metadata --json has written")
         if document is None:
             raise FerryError(f"{path} holds no results of ferry; ferry import --json makes some of IOR's and fio's")
         return document

@@ -19,6 +19,7 @@ _METRICS = {
     "bandwidth_with_sync_mib_per_s": "MiB/s, with fsync",
     "bandwidth_open_to_close_mib_per_s": "MiB/s, open to close",
     "operations_per_s": "calls/s",
+    "files_per_s": "files/s",
     **{LATENCY.format(name): f"µs, {latencies.words(name)}" for name in latencies.PERCENTILES},
 }
 _FINDINGS = {"within_5_percent": "within 5 %", "no_difference": "no difference beyond noise"}

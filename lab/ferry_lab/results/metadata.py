@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -33,3 +34,8 @@ class MetadataResults(Record):
     settings: dict[str, Any]
     rates: Annotated[list[MetadataRate], about("one for each phase, in their order")]
     repeats: Annotated[list[MetadataRepeat], Meta(min_length=1, description="one for each phase of each repeat")]
+
+
+def files_per_s(repeats: Sequence[MetadataRepeat]) -> list[float]:
+    """Returns the rate of each repeat."""
+    return [one.files / (one.elapsed_ns * 1e-9) for one in repeats]

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
 from ferry.errors import FerryError
 from ferry.native import Json
+from ferry_lab.results import metadata
+from ferry_lab.results.metadata import MetadataResults
 from ferry_lab.results.records import SCHEMA, Document, read_document
+
+T = TypeVar("T")
 
 
 def _finite(text: str) -> float:
@@ -61,7 +67,22 @@ def own(path: str, parsed: Json, how: str) -> Document | None:
         if schema.startswith("ferry."):
             raise FerryError(f"{path} is {schema}, and this is about {SCHEMA}; {how}")
         return None
+    return _checked(path, lambda: read_document(parsed), how)
+
+
+def comparable(path: str, how: str) -> Document | MetadataResults | None:
+    """Returns what ``ferry bench``, a study or ``ferry metadata`` wrote, None where another tool did.
+
+    Raises FerryError.
+    """
+    parsed = load(path, how)
+    if parsed.get("schema") == metadata.SCHEMA:
+        return _checked(path, lambda: msgspec.convert(parsed, MetadataResults), how)
+    return own(path, parsed, how)
+
+
+def _checked(path: str, read: Callable[[], T], how: str) -> T:
     try:
-        return read_document(parsed)
+        return read()
     except msgspec.ValidationError as error:
         raise FerryError(f"{path} is not as it should be ({error}); {how}") from None

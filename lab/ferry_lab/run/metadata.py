@@ -20,7 +20,7 @@ from ferry.sizes import format_size
 from ferry.uris import is_uri, shown, with_suffix
 from ferry_lab.render.tables import Table
 from ferry_lab.results import latencies, results
-from ferry_lab.results.metadata import PHASES, SCHEMA, MetadataRate, MetadataResults
+from ferry_lab.results.metadata import PHASES, SCHEMA, MetadataRate, MetadataResults, files_per_s
 from ferry_lab.results.records import Environment, MetadataRepeat
 from ferry_lab.run import remote_files
 from ferry_lab.run.measuring import Measurement, run_plan
@@ -117,12 +117,8 @@ def _by_phase(measurement: Measurement) -> Iterator[tuple[str, list[MetadataRepe
         yield phase, [one for one in found if isinstance(one, MetadataRepeat) and one.phase == phase]
 
 
-def _rates(found: Sequence[MetadataRepeat]) -> list[float]:
-    return [one.files / (one.elapsed_ns * 1e-9) for one in found]
-
-
 def _rate_of(phase: str, found: Sequence[MetadataRepeat]) -> MetadataRate:
-    rates = _rates(found)
+    rates = files_per_s(found)
     return MetadataRate(
         phase=phase, files_per_s_median=median(rates), files_per_s_min=min(rates), files_per_s_max=max(rates)
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -10,7 +11,8 @@ import msgspec
 from ferry.errors import FerryError
 from ferry_lab.results import latencies
 from ferry_lab.results.comparison import SCHEMA, ComparedFile, ComparedRow, Difference, ResultsComparison
-from ferry_lab.results.records import Document, ImportedRow, Row
+from ferry_lab.results.metadata import MetadataResults, files_per_s
+from ferry_lab.results.records import Document, ImportedRow, MetadataRepeat, Row
 from ferry_lab.results.results import RATES
 from ferry_lab.stats import judge
 from ferry_lab.stats.limits import FINDING_PAIRS_MIN
@@ -18,27 +20,41 @@ from ferry_lab.stats.limits import FINDING_PAIRS_MIN
 LATENCY = "latency_{}_ns"
 
 
-def compare(paths: tuple[str, str], documents: tuple[Document, Document]) -> ResultsComparison:
+Measured = Document | MetadataResults
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A phase of ``ferry metadata`` with its repeats."""
+
+    id: str
+    repeats: Sequence[MetadataRepeat]
+
+
+def compare(paths: tuple[str, str], documents: tuple[Measured, Measured]) -> ResultsComparison:
     """Returns the comparison. Raises FerryError where no row is in both."""
     of_a, of_b = (_rows(path, document) for path, document in zip(paths, documents, strict=True))
-    common = [name for name in of_a if name in of_b]
+    common = [name for name in of_a if name in of_b and isinstance(of_a[name], Phase) == isinstance(of_b[name], Phase)]
     if not common:
         raise FerryError(
             f"{paths[0]} ({', '.join(of_a)}) and {paths[1]} ({', '.join(of_b)}) have no row in common; "
-            "measure both with the same of -w, -r and --mix, or with the same study"
+            "measure both with the same of -w, -r and --mix, with the same study, or both with ferry metadata"
         )
     return ResultsComparison(
         schema=SCHEMA,
         a=_file(paths[0], documents[0]),
         b=_file(paths[1], documents[1]),
         rows=[row for name in common for row in _compare_rows(of_a[name], of_b[name])],
-        only_in_a=[name for name in of_a if name not in of_b],
-        only_in_b=[name for name in of_b if name not in of_a],
+        only_in_a=[name for name in of_a if name not in common],
+        only_in_b=[name for name in of_b if name not in common],
         differences=_differences(documents, [(of_a[name], of_b[name]) for name in common]),
     )
 
 
-def _rows(path: str, document: Document) -> dict[str, Row]:
+def _rows(path: str, document: Measured) -> Mapping[str, Row | Phase]:
+    if isinstance(document, MetadataResults):
+        names = dict.fromkeys(one.phase for one in document.repeats)
+        return {name: Phase(name, [one for one in document.repeats if one.phase == name]) for name in names}
     rows = {row.id: row for row in document.rows}
     if len(rows) < len(document.rows):
         raise FerryError(f"{path} has several rows of one id; name what ferry bench or ferry study wrote")
@@ -47,20 +63,15 @@ def _rows(path: str, document: Document) -> dict[str, Row]:
     return rows
 
 
-def _file(path: str, document: Document) -> ComparedFile:
+def _file(path: str, document: Measured) -> ComparedFile:
     return ComparedFile(path, document.ferry_version, document.command, document.started)
 
 
 # ---- ratios --------------------------------------------------------------------------------------
 
 
-def _compare_rows(a: Row, b: Row) -> list[ComparedRow]:
-    rates = ["bandwidth_mib_per_s"]
-    if all("fsync" in getattr(row, "sync", "none") and not isinstance(row, ImportedRow) for row in (a, b)):
-        rates.append("bandwidth_with_sync_mib_per_s")
-    rates.append("bandwidth_open_to_close_mib_per_s")
-    if a.transfer_bytes != b.transfer_bytes:
-        rates.append("operations_per_s")
+def _compare_rows(a: Row | Phase, b: Row | Phase) -> list[ComparedRow]:
+    rates = ["files_per_s"] if isinstance(a, Phase) or isinstance(b, Phase) else _compared_rates(a, b)
     found = [_compare_series(a.id, rate, *(_rates(row, rate) for row in (a, b))) for rate in rates]
     timed = [[getattr(sample, "latency_ns", None) for sample in row.repeats] for row in (a, b)]
     if all(timed[0] + timed[1]):
@@ -70,7 +81,19 @@ def _compare_rows(a: Row, b: Row) -> list[ComparedRow]:
     return found
 
 
-def _rates(row: Row, metric: str) -> list[float]:
+def _compared_rates(a: Row, b: Row) -> list[str]:
+    rates = ["bandwidth_mib_per_s"]
+    if all("fsync" in getattr(row, "sync", "none") and not isinstance(row, ImportedRow) for row in (a, b)):
+        rates.append("bandwidth_with_sync_mib_per_s")
+    rates.append("bandwidth_open_to_close_mib_per_s")
+    if a.transfer_bytes != b.transfer_bytes:
+        rates.append("operations_per_s")
+    return rates
+
+
+def _rates(row: Row | Phase, metric: str) -> list[float]:
+    if isinstance(row, Phase):
+        return files_per_s(row.repeats)
     return [RATES[metric](sample) for sample in row.repeats]
 
 
@@ -103,7 +126,7 @@ def is_too_short(row: ComparedRow) -> bool:
 _CHANGING = ("free_bytes",)  # from minute to minute
 
 
-def _differences(documents: Sequence[Document], rows: Sequence[tuple[Row, Row]]) -> list[Difference]:
+def _differences(documents: Sequence[Measured], rows: Sequence[tuple[Row | Phase, Row | Phase]]) -> list[Difference]:
     sides = [dict(_facts(document, [pair[i] for pair in rows])) for i, document in enumerate(documents)]
     names = dict.fromkeys([*sides[0], *sides[1]])
     return [
@@ -113,7 +136,7 @@ def _differences(documents: Sequence[Document], rows: Sequence[tuple[Row, Row]])
     ]
 
 
-def _facts(document: Document, rows: Sequence[Row]) -> Iterator[tuple[str, Any]]:
+def _facts(document: Measured, rows: Sequence[Row | Phase]) -> Iterator[tuple[str, Any]]:
     environment = msgspec.to_builtins(document.environment)
     for name in ("file_systems", "storages", "runtimes"):  # each once: the phases of a run have the same
         parts = environment.get(name, [])
@@ -121,6 +144,8 @@ def _facts(document: Document, rows: Sequence[Row]) -> Iterator[tuple[str, Any]]
     yield from _flat(environment, "")
     yield from _flat(document.settings, "settings")
     for row in rows:
+        if isinstance(row, Phase):
+            continue
         for name in ("path", "cache_state", "device_cache_state"):
             yield f"{row.id}.{name}", getattr(row, name)
 

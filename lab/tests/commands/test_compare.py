@@ -161,7 +161,7 @@ def test_files_that_cannot_be_compared(command: Command, tmp_path: Path) -> None
     command.fails("compare", good, tmp_path / "old", says="old is ferry.results/2, and this is about ferry.results/3")
     document["schema"] = "ferry.comparison/1"
     (tmp_path / "other").write_text(json.dumps(document))
-    command.fails("compare", good, tmp_path / "other", says="about ferry.results/3; name what ferry bench --json has")
+    command.fails("compare", good, tmp_path / "other", says="about ferry.results/3; name what ferry bench or")
     document["schema"] = "ferry.results/3"
     document["rows"][0]["repeats"][3]["bytes"] = 0
     (tmp_path / "empty").write_text(json.dumps(document))
@@ -184,3 +184,36 @@ def test_what_bench_has_measured(command: Command, scratch: Path) -> None:
     compared = json.loads((scratch / "c").read_text())
     VALIDATOR.validate(compared)
     assert {"what": "settings.interface", "a": "posix", "b": "mmap"} in compared["differences"]
+
+
+def test_what_metadata_has_measured(command: Command, tmp_path: Path) -> None:
+    command.succeeds("metadata", "-n", "20", "-i", "6", "-a", "posix", tmp_path, "--json", tmp_path / "a")
+    faster = json.loads((tmp_path / "a").read_text())
+    faster["settings"]["interface"] = "ferry"
+    for number, one in enumerate(faster["repeats"]):
+        one["elapsed_ns"] = 1000 + number
+    (tmp_path / "b").write_text(json.dumps(faster))
+    compared = command.json("compare", tmp_path / "a", tmp_path / "b")
+    VALIDATOR.validate(compared)
+    phases = ("create", "stat", "read", "remove")
+    assert {key for key in findings(compared) if key[1] == "files_per_s"} == {
+        (phase, "files_per_s") for phase in phases
+    }
+    for one in compared["rows"]:
+        is_rate = one["metric"] == "files_per_s"
+        assert one["ratio_median"] > 1 if is_rate else one["ratio_median"] == 1
+        assert one["b_median"] == pytest.approx(20 / 1e-6, rel=0.05) or not is_rate
+    assert [one["what"] for one in compared["differences"]] == ["settings.interface"]
+    shown = command.succeeds("compare", tmp_path / "a", tmp_path / "b")
+    assert "files/s" in shown
+    assert "\u00b5s, 50 %" in shown
+
+
+def test_metadata_and_bench_have_nothing_in_common(command: Command, tmp_path: Path) -> None:
+    command.succeeds("metadata", "-n", "2", "-i", "1", "-a", "posix", tmp_path, "--json", tmp_path / "a")
+    bench = write(tmp_path / "b", [row(steady(1))])  # a row "read", too
+    command.fails("compare", tmp_path / "a", bench, says="have no row in common")
+    cut = json.loads((tmp_path / "a").read_text())
+    del cut["repeats"]
+    (tmp_path / "cut").write_text(json.dumps(cut))
+    command.fails("compare", tmp_path / "a", tmp_path / "cut", says="cut is not as it should be")
