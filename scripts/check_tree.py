@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks the tree: which room may use which, the size of tracked files, that no two types share a name,
-that the architecture page names every room, and that the slow tests that are left out exist.
+that the architecture page names every room, that sources use what they declare by using, and that the
+slow tests that are left out exist.
 
 The tables below define the rooms and their arrows. An include or import against them fails, and so
 does an unused exception.
@@ -107,6 +108,10 @@ HEADER_TYPE = re.compile(
     r"^(?:struct|union|class|enum(?: class)?) (?:alignas\(.*?\) )?(\w+)(?: final)?(?: :[^;]*)? *\{", re.M
 )
 MODULE_TYPE = re.compile(r"^class (\w+)", re.M)
+
+# "using a::b;" in a source, but for inherited constructors; a header's is there for those who include it.
+USING = re.compile(r"^ *using (?:\w+::)*(\w+)::(?!\1;)(\w+);$", re.M)
+COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.S)
 
 SOURCE = re.compile(r"\.(c|cpp|cu|h|hpp|py|pyi)$")
 INCLUDE = re.compile(r'\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
@@ -303,6 +308,17 @@ def sizes(tree: Tree) -> Iterator[str]:
             )
 
 
+def usings(tree: Tree) -> Iterator[str]:
+    """Checks that a source uses by its short name what it declares so."""
+    for name in sorted(tree.files):
+        if not name.endswith((".cpp", ".cu")):
+            continue
+        text = COMMENT_OR_TEXT.sub("", (tree.root / name).read_text())
+        for short in sorted({short for _, short in USING.findall(text)}):
+            if not re.search(rf"(?<![\w.:>]){short}\b", USING.sub("", text)):
+                yield f"{name}: declares {short} by using and does not use it"
+
+
 def slow_tests(tree: Tree) -> Iterator[str]:
     """Checks that each test of the list of slow ones is there, so that a new name does not leave the list unseen."""
     if SLOW_TESTS not in tree.files:
@@ -333,7 +349,15 @@ def main() -> int:
     except (OSError, subprocess.CalledProcessError):
         print(f"absent: git's list of files in {root}, so the shape of the tree is not checked")
         return 0
-    wrong = [*sizes(tree), *rooms(tree), *arrows(tree, EXCEPTIONS), *names(tree), *page(tree), *slow_tests(tree)]
+    wrong = [
+        *sizes(tree),
+        *rooms(tree),
+        *arrows(tree, EXCEPTIONS),
+        *names(tree),
+        *page(tree),
+        *usings(tree),
+        *slow_tests(tree),
+    ]
     for line in wrong:
         print(line)
     if not wrong:

@@ -13,7 +13,6 @@
 
 #include "interpose/standing_in.hpp"
 
-using ferry::iobuf::FilePointer;
 using ferry::iobuf::Files;
 using ferry::iobuf::next;
 using ferry::run::CachedReads;

@@ -173,6 +173,24 @@ def test_types_that_share_a_name(tmp_path: Path, files: dict[str, str], wrong: l
     assert list(check.names(make_tree(tmp_path, **files))) == wrong
 
 
+def test_a_using_declaration_without_a_use(tmp_path: Path) -> None:
+    source = """using std::max;
+  using device::Arena;
+using device::Page;
+using namespace other;
+struct Own : Base {
+  using Base::Base;
+};
+// max
+int f(Page page) { return std::max(page.Arena(), text("Arena")); }
+"""
+    tree = make_tree(tmp_path, **{"src/a.cpp": source, "src/a.hpp": "using std::min;\n"})
+    assert list(check.usings(tree)) == [
+        "src/a.cpp: declares Arena by using and does not use it",
+        "src/a.cpp: declares max by using and does not use it",
+    ]
+
+
 def test_a_slow_test_that_is_not_there(tmp_path: Path) -> None:
     tree = make_tree(
         tmp_path,

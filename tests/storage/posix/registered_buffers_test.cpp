@@ -33,7 +33,6 @@ namespace {
 
 using test::Descriptor;
 using test::pattern;
-using test::same_bytes;
 using test::ScratchDirectory;
 using test::StorageDriver;
 
