@@ -14,14 +14,27 @@ namespace {
 constexpr unsigned late_max = 64;
 constexpr std::chrono::seconds idle_time{1};          // without a call a thread ends
 constexpr std::chrono::milliseconds retry_time{100};  // after a thread could not be started
+constexpr std::chrono::milliseconds copy_time{10};    // after a call was found at its memory
 
 }  // namespace
 
 void BoundedCall::end_early(int error) {
-  std::unique_ptr<File> unwanted;  // of an open that has just succeeded; gone after the lock
+  std::unique_ptr<File> unwanted;  // gone after the lock
   const std::lock_guard lock(mutex_);
-  if (over_) return;
-  over_ = true;
+  if (!over()) answer(error, unwanted);
+}
+
+bool BoundedCall::try_end_early(int error) {
+  std::unique_ptr<File> unwanted;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return over();
+  if (!over()) answer(error, unwanted);
+  return true;
+}
+
+// `unwanted`: the file of an open that has just succeeded.
+void BoundedCall::answer(int error, std::unique_ptr<File>& unwanted) {
+  over_.store(true, std::memory_order_release);
   unwanted = std::move(operation_.opened);
   // Before the answer: the next query must find it.
   if (changing_ != nullptr) late_.emplace(changing_, error);
@@ -31,15 +44,15 @@ void BoundedCall::end_early(int error) {
 
 void BoundedCall::finish(std::int64_t result) {
   const std::lock_guard lock(mutex_);
-  if (over_) return;
-  over_ = true;
+  if (over()) return;
+  over_.store(true, std::memory_order_release);
   operation_.result = result;
   inbox_.put(operation_);
 }
 
 int BoundedCall::begin_change(const std::shared_ptr<LateChanges>& file) {
   const std::lock_guard lock(mutex_);
-  if (over_) return -ECANCELED;
+  if (over()) return -ECANCELED;
   if (const int error = file->error(); error != 0) return error;
   changing_ = file;
   return 0;
@@ -49,11 +62,6 @@ void BoundedCall::end_change() {
   const std::lock_guard lock(mutex_);
   changing_.reset();
   late_.reset();
-}
-
-bool BoundedCall::over() const {
-  const std::lock_guard lock(mutex_);
-  return over_;
 }
 
 BoundedPool::BoundedPool(unsigned threads_max, CpuSet cpus)
@@ -111,7 +119,9 @@ void BoundedPool::grow() {
 // Under the mutex.
 void BoundedPool::start_thread(const std::shared_ptr<State>& state, const CpuSet& cpus,
                                unsigned threads_max) {
-  state->running.reserve(state->threads + 1);  // the thread itself needs no memory for its calls
+  // The thread itself needs no memory for its calls.
+  state->running.reserve(state->threads + 1);
+  state->copying.reserve(state->threads + 1);
   std::thread([state, cpus, threads_max] { work(state, cpus, threads_max); }).detach();
   ++state->threads;
 }
@@ -137,6 +147,11 @@ void BoundedPool::work(const std::shared_ptr<State>& state, const CpuSet& cpus,
     lock.lock();
     if (std::erase(state->running, call) == 0) {
       --state->late;  // it came back after all; another may have its place
+      if (std::erase(state->copying, call) != 0) {
+        lock.unlock();
+        call->finish(result);
+        lock.lock();
+      }
       if (state->threads - state->late > threads_max) break;
       continue;
     }
@@ -156,18 +171,24 @@ void BoundedPool::watch(const std::shared_ptr<State>& state, const CpuSet& cpus,
   while (!state->closing || state->threads != state->late) {
     const auto now = BoundedCall::Clock::now();
     state->next_look = now + std::chrono::hours(1);
+    const auto ended = [&](const std::shared_ptr<BoundedCall>& call) {
+      const bool over = call->try_end_early(-ETIMEDOUT);
+      if (!over) state->next_look = std::min(state->next_look, now + copy_time);
+      return over;
+    };
     const auto expired = [&](const std::shared_ptr<BoundedCall>& call) {
       // At the end, cancelled calls do not matter.
-      const bool given_up = state->closing && call->over();
-      if (!given_up && call->deadline() > now) {
-        state->next_look = std::min(state->next_look, call->deadline());
-        return false;
-      }
-      call->end_early(-ETIMEDOUT);
-      return true;
+      if ((state->closing && call->over()) || call->deadline() <= now) return true;
+      state->next_look = std::min(state->next_look, call->deadline());
+      return false;
     };
-    std::erase_if(state->waiting, expired);
-    state->late += static_cast<unsigned>(std::erase_if(state->running, expired));
+    std::erase_if(state->copying, ended);
+    std::erase_if(state->waiting, [&](const auto& call) { return expired(call) && ended(call); });
+    state->late += static_cast<unsigned>(std::erase_if(state->running, [&](const auto& call) {
+      if (!expired(call)) return false;
+      if (!ended(call)) state->copying.push_back(call);
+      return true;
+    }));
     // Calls that wait behind the ones that are late now get threads in their place.
     try {
       for (std::size_t left = state->waiting.size(); left > state->idle && state->late < late_max &&

@@ -2,6 +2,7 @@
 // answered in time; a thread stuck in the library is left behind with its own memory.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -48,8 +49,11 @@ class BoundedCall {
 
   // Answers with `error` if the call is still in flight. Thread-safe, like everything below.
   void end_early(int error);
+  // The same, but returns false at once while the worker is at the operation's memory, which may
+  // hang: that must not hold up the pool. Returns whether the call is over.
+  bool try_end_early(int error);
   void finish(std::int64_t result);
-  bool over() const;
+  bool over() const { return over_.load(std::memory_order_acquire); }
   Clock::time_point deadline() const { return deadline_; }
   bool belongs_to(const Operation& operation) const { return &operation_ == &operation; }
 
@@ -59,8 +63,8 @@ class BoundedCall {
   template <class Use>
   bool touch(Use use) {
     const std::lock_guard lock(mutex_);
-    if (!over_) use(operation_);
-    return !over_;
+    if (!over()) use(operation_);
+    return !over();
   }
   // 0, or -ECANCELED if this was ended early, and the library must not be called any more.
   int may_begin() const { return over() ? -ECANCELED : 0; }
@@ -70,12 +74,15 @@ class BoundedCall {
   void end_change();
 
  private:
+  // Under the mutex, of a call that is not over.
+  void answer(int error, std::unique_ptr<File>& unwanted);
+
   Operation& operation_;
   Inbox& inbox_;
   const Clock::time_point deadline_;
   std::unique_ptr<File> closed_;
-  mutable std::mutex mutex_;  // guards what follows
-  bool over_ = false;
+  std::mutex mutex_;                       // guards what follows; held while `operation_` is in use
+  std::atomic<bool> over_{false};          // may be read without it
   std::shared_ptr<LateChanges> changing_;  // of the file that the library is changing
   std::optional<LateChange> late_;
 };
@@ -101,6 +108,8 @@ class BoundedPool {
     std::condition_variable changed;  // for the watcher
     std::deque<std::shared_ptr<BoundedCall>> waiting;
     std::vector<std::shared_ptr<BoundedCall>> running;
+    // Abandoned, but not answered: their workers are at their memory.
+    std::vector<std::shared_ptr<BoundedCall>> copying;
     unsigned threads = 0;
     unsigned idle = 0;
     unsigned late = 0;  // threads with abandoned calls

@@ -68,6 +68,23 @@ class Opening final : public BoundedCall {
   const std::shared_ptr<Gate> gate_;
 };
 
+// A read whose memory hangs, as that of a mapped file of a server that does not answer.
+class Copying final : public BoundedCall {
+ public:
+  Copying(Operation& operation, Inbox& inbox, std::shared_ptr<Gate> gate)
+      : BoundedCall(operation, inbox, 20ms), gate_(std::move(gate)) {}
+  std::int64_t work(std::vector<char>& /*memory*/) override {
+    touch([&](Operation& operation) {
+      gate_->pass();
+      operation.value = 5;
+    });
+    return over() ? -ECANCELED : 7;
+  }
+
+ private:
+  const std::shared_ptr<Gate> gate_;
+};
+
 class BoundedPoolTest : public testing::Test {
  protected:
   ~BoundedPoolTest() override {
@@ -218,6 +235,23 @@ TEST_F(BoundedPoolTest, AnOpenThatIsAnsweredTooLateLeavesNoFile) {
   pool->execute(std::make_shared<Opening>(operation, inbox, gate));
   EXPECT_TRUE(ends(operation, -ETIMEDOUT));
   EXPECT_EQ(operation.opened, nullptr);
+}
+
+// Its call cannot be answered as long as that may change its memory. Others can.
+TEST_F(BoundedPoolTest, AThreadAtMemoryThatHangsHoldsUpNoOtherCall) {
+  Operation stuck;
+  const auto call = std::make_shared<Copying>(stuck, inbox, gate);
+  pool->execute(call);
+  EXPECT_TRUE(eventually([&] { return gate->waiting == 1; }));
+  std::this_thread::sleep_until(call->deadline() + 50ms);
+  Operation other;
+  std::jthread starter([&] { start(other, 1h); });
+  EXPECT_TRUE(ends(other, 7));
+  gate->open();
+  starter.join();
+  finish(1);
+  EXPECT_EQ(stuck.value, 5U);
+  EXPECT_TRUE(stuck.result == 7 || stuck.result == -ETIMEDOUT) << stuck.result;
 }
 
 TEST_F(BoundedPoolTest, CanBeEndedEarly) {
