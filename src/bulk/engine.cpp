@@ -263,17 +263,18 @@ std::uint64_t File::append(const void* from, std::uint64_t bytes) const {
   const BriefUse use(file);
   if (is_on_gpu(*scheduler_, from)) refuse_gpu_memory(file);
   std::uint64_t written = 0;
-  std::uint64_t end = bytes == 0 ? size() : 0;
-  while (written < bytes) {
+  std::uint64_t end = 0;
+  do {  // nothing is appended, too: the file may refuse it
     iovec vector{static_cast<char*>(const_cast<void*>(from)) + written, bytes - written};
     storage::Operation operation{.kind = storage::Kind::append, .vectors = {&vector, 1}};
     const std::int64_t result = file.control(operation);
-    if (result <= 0) fail(file, bytes - written, end, result == 0 ? -EIO : result);
+    if (result < 0 || (result == 0 && bytes > 0))
+      fail(file, bytes - written, end, result == 0 ? -EIO : result);
     written += static_cast<std::uint64_t>(result);
     end = operation.value;
     scheduler_->counters().add_bytes(Direction::write, static_cast<std::uint64_t>(result));
-  }
-  return end;
+  } while (written < bytes);
+  return bytes == 0 ? size() : end;
 }
 
 std::uint64_t File::size() const {

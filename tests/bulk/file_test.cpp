@@ -86,6 +86,9 @@ TEST_P(BulkFile, AppendsAndTruncates) {
   file.truncate(5);
   EXPECT_EQ(file.size(), 5U);
   EXPECT_EQ(read_file(path), "abcde");
+  const File read_only(engine, path);
+  EXPECT_EQ(error_of([&] { read_only.append("f", 1); }), EBADF);
+  EXPECT_EQ(error_of([&] { read_only.append("", 0); }), EBADF) << "though there is nothing to do";
 }
 
 // Their pieces would come in any order.
