@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <iterator>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "bulk/files_job.hpp"
@@ -148,6 +149,10 @@ void Scheduler::offer(const std::shared_ptr<BulkRequest>& request, unsigned coun
   const std::uint64_t place = request->place();
   {
     const std::lock_guard lock(mutex_);
+    if (stopping_) {  // since the request was made
+      request->cancel();
+      throw Error(ESHUTDOWN, "the engine was shut down");
+    }
     if (alive_.size() >= alive_max_) {
       std::erase_if(alive_, [](const std::weak_ptr<BulkRequest>& one) { return one.expired(); });
       alive_max_ = 2 * alive_.size() + 64;
@@ -228,41 +233,47 @@ bool Scheduler::wake(std::uint64_t place, unsigned count) {
         all[woken++] = worker.get();
       }
     }
-    // Workers that are awake look for work themselves.
-    bool starts = true;
-    while (starts && workers_.size() < std::max(options_.workers, count) && woken < most) {
-      starts = start_worker();
-      if (starts) all[woken++] = workers_.back().get();
-    }
+    // Workers that are awake, as new ones are, look for work themselves.
+    for (std::size_t ready = woken;
+         ready < most && workers_.size() < std::max(options_.workers, count); ++ready)
+      if (!start_worker()) break;
     if (const auto line = lines_.find(place); count > 0 && line != lines_.end()) {
       line->second.wants_worker = true;
-      if (starts && line->second.has_nobody() && !has_worker_to_come() &&
-          workers_.size() < workers_max && start_worker())
-        all[woken++] = workers_.back().get();
+      start_for_lines_with_nobody();
     }
     found = count == 0 || !workers_.empty();
+    ringing_.fetch_add(1, std::memory_order_relaxed);
   }
   for (std::size_t i = 0; i < woken; ++i)
     all[i]->ring();
+  ringing_.fetch_sub(1, std::memory_order_release);
   return found;
 }
 
+// Under the mutex.
+void Scheduler::start_for_lines_with_nobody() {
+  const bool is_any =
+      std::ranges::any_of(lines_, [](const auto& one) { return one.second.has_nobody(); });
+  const bool lacks = is_any && !has_worker_to_come() && workers_.size() < workers_max;
+  lacks_thread_.store(lacks && !start_worker(), std::memory_order_relaxed);
+}
+
+void Scheduler::try_thread_again() {
+  if (!lacks_thread_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(mutex_);
+  if (!stopping_) start_for_lines_with_nobody();
+}
+
 void Scheduler::wake_one() {
-  Worker* woken = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return;
-    for (const std::unique_ptr<Worker>& worker : workers_) {
-      if (woken == nullptr && worker->asleep && !worker->line) woken = worker.get();
-    }
-    if (woken == nullptr && workers_.size() < waiting_workers_max) {
-      start_worker();
-      return;
-    }
-    if (woken == nullptr) return;
-    woken->asleep = false;
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return;
+  for (const std::unique_ptr<Worker>& worker : workers_) {
+    if (!worker->asleep || worker->line) continue;
+    worker->asleep = false;
+    worker->ring();
+    return;
   }
-  woken->ring();
+  if (workers_.size() < waiting_workers_max) start_worker();
 }
 
 bool Scheduler::Line::take(Claim& claim, std::shared_ptr<FilesJob>& files) {
@@ -438,6 +449,8 @@ void Scheduler::stop() {
     const std::lock_guard lock(mutex_);
     workers.swap(workers_);
   }
+  while (ringing_.load(std::memory_order_acquire) > 0)
+    std::this_thread::yield();
   for (const std::unique_ptr<Worker>& worker : workers)
     worker->leave();
   workers.clear();

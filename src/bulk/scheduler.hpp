@@ -9,9 +9,10 @@
 //       from others as long as there is work or it has some in flight: what hangs holds no other
 //       worker up. Each line that wants a worker has one, or a worker without a line is awake for
 //       it, which takes such a line first: who finds fewer of those than lines starts a worker, up
-//       to workers_max.
+//       to workers_max. Where no thread can be started, workers try again before they sleep.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -93,6 +94,8 @@ class Scheduler {
   // A claim for a worker, which has some `in_flight` or not. Returns false if there is none, and
   // marks the worker asleep.
   bool next(Worker& worker, bool in_flight, Claim& claim, std::shared_ptr<FilesJob>& job);
+  // Of a worker that is about to sleep: it may have something in flight that hangs.
+  void try_thread_again();
   // Wakes one more worker if useful.
   void wake_one();
   // Executes a piece here, blocking, and records the result.
@@ -117,6 +120,7 @@ class Scheduler {
   void drop_if_unused(std::uint64_t place);
   void leave_line(Worker& worker);
   bool has_worker_to_come() const;
+  void start_for_lines_with_nobody();
   bool hand_back(const Claim& claim);
   void offer(const std::shared_ptr<BulkRequest>& request, unsigned count);
   void forget(const BulkRequest& request);
@@ -128,6 +132,8 @@ class Scheduler {
   std::shared_ptr<cuda::Gpus> gpus_ = std::make_shared<cuda::Gpus>();
   std::shared_ptr<Callbacks> callbacks_ = std::make_shared<Callbacks>();
   SchedulerCounters counters_;
+  std::atomic<bool> lacks_thread_{false};  // orders nothing: workers look again and again
+  std::atomic<unsigned> ringing_{0};       // threads that ring workers, which stop() may end
 
   mutable std::mutex mutex_;  // guards what follows
   bool stopping_ = false;

@@ -66,6 +66,7 @@ void Worker::run() {
     if (started || landed || copied) continue;
     if (in_flight_ == 0 && current_ == nullptr && leaving_.load(std::memory_order_acquire)) break;
     cancel_flights();
+    scheduler_.try_thread_again();
     const std::chrono::nanoseconds rest = gpus_copy() ? nap_while_gpus_copy : nap;
     if (queue_ != nullptr) {
       queue_->wait(seen, rest);

@@ -16,6 +16,7 @@
 #include "support/failing_storage.hpp"
 #include "support/fake_storage.hpp"
 #include "support/files.hpp"
+#include "support/no_threads.hpp"
 #include "support/two_storages.hpp"
 #include "support/within.hpp"
 
@@ -228,6 +229,39 @@ TEST(HungStorageTransfers, LeaveOthersAWorker) {
     for (Future& future : held)
       EXPECT_EQ(future.get(), 0U);
   });
+}
+
+// The only worker has transfers that hang when no other can be started. Later one can.
+TEST(HungStorageTransfers, LeaveOthersAWorkerOnceOneCanBeStarted) {
+  const ScratchDirectory scratch;
+  const std::string wanted = pattern(8 * task_bytes, 4);
+  write_file(scratch / "file", wanted);
+  auto* storage = new TwoStorages(Random());
+  EngineOptions options = small_options;
+  options.workers = 1;
+  const auto scheduler =
+      std::make_shared<Scheduler>(options, std::unique_ptr<storage::Storage>(storage));
+  const Engine engine(scheduler);
+  const File hanging(engine, "failing:file", O_RDWR | O_CREAT);
+  const File file(engine, scratch / "file");
+  storage->failing().all_hang = true;
+  std::string never(200 * task_bytes, '.');
+  const Future held = hanging.read_at_async(never.data(), never.size(), 0);
+  ASSERT_TRUE(eventually([&] { return storage->failing().reads >= 64; }));
+  std::string to(wanted.size(), ' ');
+  const Future other = [&] {
+    const NoThreads none;
+    return file.read_at_async(to.data(), to.size(), 0);
+  }();
+  EXPECT_EQ(scheduler->workers_started(), 1U);
+  EXPECT_TRUE(eventually([&] { return other.ready(); }));
+  EXPECT_FALSE(held.ready());
+  storage->failing().all_hang = false;
+  within_patience("transfers that hung", [&] {
+    EXPECT_EQ(held.get(), 0U);
+    EXPECT_EQ(other.get(), wanted.size());
+  });
+  EXPECT_TRUE(same_bytes(to, wanted));
 }
 
 // Nor does a batch that reads from both hold up the other storage's transfers.
