@@ -94,10 +94,13 @@ class UringQueue final : public PosixQueue {
     bool direct = false;
   };
 
-  io_uring_sqe& next_entry();
+  // Null: all are prepared, and the kernel takes none of them now.
+  io_uring_sqe* next_entry();
+  void arm_doorbell(std::uint32_t seen);
   void register_all();
   void register_arena();
-  void withdraw_prepared();
+  // Of this operation alone, or of all. Returns whether there was any.
+  bool withdraw_prepared(const Operation* only = nullptr);
   // A direct write is over: buffered ones may have their turn.
   static void end_turn(const Operation& operation);
   // Index of the descriptor in the registered table, or -1.
@@ -168,18 +171,22 @@ UringQueue::~UringQueue() {
 }
 
 // Turns entries that were not sent yet into ones that do nothing.
-void UringQueue::withdraw_prepared() {
+bool UringQueue::withdraw_prepared(const Operation* only) {
+  bool any = false;
   const unsigned count = io_uring_sq_ready(&ring_);
   for (unsigned i = ring_.sq.sqe_tail - count; i != ring_.sq.sqe_tail; ++i) {
     io_uring_sqe& entry = ring_.sq.sqes[i & *ring_.sq.kring_mask];
     const std::uint64_t tag = entry.user_data;
+    if (only != nullptr && tag != reinterpret_cast<std::uint64_t>(only)) continue;
     io_uring_prep_nop(&entry);
     entry.user_data = tag_cancel;
     if (tag == tag_write_out) --in_ring_;
     if (!names_operation(tag)) continue;
+    any = true;
     --in_ring_;
     end_turn(*reinterpret_cast<Operation*>(tag));
   }
+  return any;
 }
 
 void UringQueue::end_turn(const Operation& operation) {
@@ -203,13 +210,11 @@ void UringQueue::register_arena() {
   }
 }
 
-io_uring_sqe& UringQueue::next_entry() {
+io_uring_sqe* UringQueue::next_entry() {
   io_uring_sqe* entry = io_uring_get_sqe(&ring_);
-  while (entry == nullptr) {
-    io_uring_submit(&ring_);
-    entry = io_uring_get_sqe(&ring_);
-  }
-  return *entry;
+  if (entry != nullptr) return entry;
+  io_uring_submit(&ring_);
+  return io_uring_get_sqe(&ring_);
 }
 
 int UringQueue::registered_index(const PosixFile& file, bool direct) {
@@ -275,21 +280,26 @@ void UringQueue::transfer(Operation& operation) {
   const auto count = static_cast<unsigned>(operation.vectors.size());
   const iovec* vectors = operation.vectors.data();
   const int buffer = count == 1 && file.registered_buffers ? buffer_index(vectors[0]) : -1;
-  io_uring_sqe& entry = next_entry();
+  io_uring_sqe* const entry = next_entry();
+  if (entry == nullptr) {
+    end_turn(operation);
+    give_to_pool(operation);
+    return;
+  }
   if (buffer >= 0) {
     const auto bytes = static_cast<unsigned>(vectors[0].iov_len);
     if (reading) {
-      io_uring_prep_read_fixed(&entry, fd, vectors[0].iov_base, bytes, offset, buffer);
+      io_uring_prep_read_fixed(entry, fd, vectors[0].iov_base, bytes, offset, buffer);
     } else {
-      io_uring_prep_write_fixed(&entry, fd, vectors[0].iov_base, bytes, offset, buffer);
+      io_uring_prep_write_fixed(entry, fd, vectors[0].iov_base, bytes, offset, buffer);
     }
   } else if (reading) {
-    io_uring_prep_readv(&entry, fd, vectors, count, offset);
+    io_uring_prep_readv(entry, fd, vectors, count, offset);
   } else {
-    io_uring_prep_writev(&entry, fd, vectors, count, offset);
+    io_uring_prep_writev(entry, fd, vectors, count, offset);
   }
-  if (registered >= 0) entry.flags |= IOSQE_FIXED_FILE;
-  io_uring_sqe_set_data(&entry, &operation);
+  if (registered >= 0) entry->flags |= IOSQE_FIXED_FILE;
+  io_uring_sqe_set_data(entry, &operation);
   ++in_ring_;
   count_engine_operation();
 }
@@ -297,11 +307,12 @@ void UringQueue::transfer(Operation& operation) {
 // By a worker thread of the kernel.
 void UringQueue::write_out(const Operation& operation) {
   const auto& file = static_cast<const PosixFile&>(*operation.file);
-  io_uring_sqe& entry = next_entry();
-  io_uring_prep_sync_file_range(&entry, file.fd, static_cast<unsigned>(operation.result),
+  io_uring_sqe* const entry = next_entry();
+  if (entry == nullptr) return;  // the kernel does it later by itself
+  io_uring_prep_sync_file_range(entry, file.fd, static_cast<unsigned>(operation.result),
                                 static_cast<std::uint64_t>(operation.offset),
                                 SYNC_FILE_RANGE_WRITE);
-  entry.user_data = tag_write_out;
+  entry->user_data = tag_write_out;
   ++in_ring_;
   // Now: the descriptor may be closed when the operation ends. The kernel keeps the file.
   io_uring_submit(&ring_);
@@ -365,6 +376,20 @@ Operation* UringQueue::reap() {
   return PosixQueue::reap();
 }
 
+// Completes when the doorbell rings, or immediately if it has rung since `seen`.
+void UringQueue::arm_doorbell(std::uint32_t seen) {
+  io_uring_sqe* const entry = next_entry();
+  if (entry == nullptr) return;
+  std::memset(entry, 0, sizeof *entry);
+  entry->opcode = op_futex_wait;
+  entry->fd = futex2_u32_private;
+  entry->addr = reinterpret_cast<std::uint64_t>(options_.doorbell.word);
+  entry->off = seen;
+  entry->addr3 = futex_match_any;
+  entry->user_data = tag_doorbell;
+  doorbell_armed_ = true;
+}
+
 void UringQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
   drop_closed_files();
   if (!nothing_finished()) return;
@@ -375,16 +400,8 @@ void UringQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
   if (!futex_wait_works_) {
     timeout = std::min<std::chrono::nanoseconds>(timeout, nap);
   } else if (!doorbell_armed_) {
-    // Completes when the doorbell rings, or immediately if it has rung since `seen`.
-    io_uring_sqe& entry = next_entry();
-    std::memset(&entry, 0, sizeof entry);
-    entry.opcode = op_futex_wait;
-    entry.fd = futex2_u32_private;
-    entry.addr = reinterpret_cast<std::uint64_t>(options_.doorbell.word);
-    entry.off = seen;
-    entry.addr3 = futex_match_any;
-    entry.user_data = tag_doorbell;
-    doorbell_armed_ = true;
+    arm_doorbell(seen);
+    if (!doorbell_armed_) timeout = std::min<std::chrono::nanoseconds>(timeout, nap);
   }
   const auto count = timeout.count();
   __kernel_timespec limit{count / 1'000'000'000, count % 1'000'000'000};
@@ -397,9 +414,15 @@ void UringQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
 void UringQueue::cancel(Operation& operation) {
   PosixQueue::cancel(operation);
   if (in_ring_ == 0) return;
-  io_uring_sqe& entry = next_entry();
-  io_uring_prep_cancel(&entry, &operation, 0);
-  entry.user_data = tag_cancel;
+  io_uring_sqe* const entry = next_entry();
+  if (entry == nullptr) {
+    if (!withdraw_prepared(&operation)) return;  // it ends when the kernel has done it
+    operation.result = operation.done_bytes > 0 ? operation.done_bytes : -ECANCELED;
+    finish(operation);
+    return;
+  }
+  io_uring_prep_cancel(entry, &operation, 0);
+  entry->user_data = tag_cancel;
   io_uring_submit(&ring_);
 }
 

@@ -25,6 +25,7 @@
 #include "support/files.hpp"
 #include "support/in_a_child.hpp"
 #include "support/storage_driver.hpp"
+#include "support/within.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -206,6 +207,46 @@ TEST_F(Uring, AWriteThatTheKernelDidNotTakeYetStaysItsFiles) {
     const bool right = test::read_file(directory / "0") == std::string(4096, 'a') &&
                        test::read_file(directory / std::to_string(apart)) == std::string(4096, 'b');
     return right ? 0 : 1;
+  });
+  if (found == 77) GTEST_SKIP() << "absent: direct I/O, or filters of system calls";
+  EXPECT_EQ(found, 0);
+}
+
+// A thread that waits for the kernel to take entries again would serve nobody.
+TEST_F(Uring, WhatTheKernelTakesNoEntriesForIsDoneByThreads) {
+  constexpr std::size_t pages = 64;
+  constexpr unsigned depth = 16;
+  const std::string data = pattern(pages * 4096, 1);
+  test::write_file(directory / "f", data);
+  const int found = test::in_a_child([&] {
+    const auto posix = make_posix(Engine::io_uring);
+    AlignedBytes memory(pages * 4096);
+    test::Transfers reads;
+    test::Transfers writes;
+    StorageDriver files(*posix, memory.span(), depth);
+    Queue& queue = files.queue();
+    File* file = nullptr;
+    if (files.open(directory / "f", O_RDWR | O_DIRECT, file) != 0) return 77;
+    if (!refuse_entries(1, ~0U)) return 77;
+    // Whether all but the first `kept` of them end.
+    const auto others_end = [&](test::Transfers& transfers, Kind kind, std::size_t kept) {
+      for (std::size_t i = 0; i < pages; ++i)
+        queue.submit(transfers.emplace_back(kind, file, memory.data() + i * 4096, 4096,
+                                            static_cast<std::int64_t>(i * 4096)));
+      queue.flush();
+      std::size_t ended = 0;
+      const bool all = test::eventually([&] {
+        for (const Operation* one = queue.reap(); one != nullptr; one = queue.reap())
+          ended += one->result == 4096 ? 1 : pages;
+        return ended >= pages - kept;
+      });
+      return all && ended == pages - kept;
+    };
+    if (!others_end(reads, Kind::read, depth)) return 1;
+    if (!others_end(writes, Kind::write, 0)) return 2;
+    queue.cancel(reads[1]);
+    if (queue.reap() != &reads[1] || reads[1].result != -ECANCELED) return 3;
+    return 0;
   });
   if (found == 77) GTEST_SKIP() << "absent: direct I/O, or filters of system calls";
   EXPECT_EQ(found, 0);
