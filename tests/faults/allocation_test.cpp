@@ -18,6 +18,8 @@
 
 #include "backend/cpu/arena.hpp"
 #include "bulk/callbacks.hpp"
+#include "bulk/files_job.hpp"
+#include "bulk/lanes.hpp"
 #include "faults/allocations.hpp"
 #include "faults/resources.hpp"
 #include "faults/runtime_program.hpp"
@@ -191,6 +193,24 @@ TEST_F(SingleAllocations, AnOpenByAClientLibraryLeavesNoFile) {
     });
     EXPECT_TRUE(eventually([&] { return ceph.files() == 0; })) << uri;
   }
+}
+
+// A file for which there is no memory fails alone: others of the job read from its list.
+TEST_F(SingleAllocations, AJobReadsAllItsFiles) {
+  const ScratchDirectory scratch;
+  write_file(scratch / "file", "written");
+  const auto storage = storage::make_router({});
+  const auto slabs = std::make_shared<bulk::SlabPool>();
+  const std::vector<std::string> paths(3, scratch / "file");
+  fail_each([&] {
+    bulk::Lane lane(*storage, *slabs);
+    bulk::FilesJob job(paths);
+    bool slow = false;
+    ASSERT_NO_THROW(job.read_some(lane, slow));
+    job.wait();
+    for (const bulk::Contents& one : job.contents())
+      EXPECT_TRUE(one.bytes == 7 || one.error_number == ENOMEM) << one.error_number;
+  });
 }
 
 // One for which there is no memory runs where it is posted.
