@@ -234,6 +234,28 @@ TEST_F(Waiting, ForAnyAnswerIsAnnouncedToWhoeverWritesTheLikelyOne) {
   EXPECT_EQ(cell.parked, 0U);
 }
 
+// The server has ended, and a service goes on with the call.
+TEST_F(Waiting, ForTheExecutorOfACallIsCountedToo) {
+  const test::TestArena arena(
+      {.services = 1, .slots_per_ring = 4, .groups = 1, .cells_per_group = 4}, 4096);
+  Context& context = arena.context();
+  context.hooks = hooks();
+  context.always_served = false;
+  Requester requester(context, 0);
+  Request request = test::request_of(Opcode::cached_read);
+  Ticket ticket;
+  ASSERT_EQ(requester.prepare(request, ticket, 0, Target::service), 0);
+  AnswerCell& cell = context.arena.cell(ticket.cell);
+  cell.unbegun = 0;  // it has begun
+  context.arena.loop_state(0).phase = LoopPhase::dead;
+  machine.on_park = [&](const std::uint32_t*, std::uint32_t) {
+    answer(cell, ticket.sequence, 7, 0);
+  };
+  EXPECT_EQ(requester.wait(ticket).result, 7);
+  EXPECT_EQ(machine.parks, 1U);
+  EXPECT_EQ(requester.counters().parks, 1U);
+}
+
 TEST_F(Waiting, ForAConditionEndsWithTheServer) {
   for (const auto& [phase, error] :
        {std::pair{LoopPhase::dead, -EIO}, std::pair{LoopPhase::stopped, -ESHUTDOWN}}) {

@@ -238,13 +238,15 @@ class Requester {
     int error = waiter.until_equal(cell.sequence, ticket.sequence, &cell.parked, unbegun_ns);
     const bool lent = error != 0 && (at_service_ & bit_of(ticket.cell)) != 0;
     const bool takes_back = lent && take_over(cell, ticket.sequence);
+    bool slept = waiter.slept();
     if (lent && !takes_back) {
       // Its executor, which may outlive the server, uses its memory until it answers or ends.
       LoopState& executor = context_.arena.loop_state(service_.loop);
-      error = Waiter(context_.wait, context_.hooks, executor)
-                  .until_equal(cell.sequence, ticket.sequence, &cell.parked);
+      Waiter longer(context_.wait, context_.hooks, executor);
+      error = longer.until_equal(cell.sequence, ticket.sequence, &cell.parked);
+      slept = slept || longer.slept();
     }
-    if (waiter.slept()) add_to(counters().parks, 1);
+    if (slept) add_to(counters().parks, 1);
     if (takes_back) {
       give_back(bit_of(ticket.cell));
       if (error != -ETIMEDOUT) return Answer{error, 0};  // and has no effect any more
