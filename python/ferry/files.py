@@ -58,7 +58,9 @@ def check_readable_device(path: str) -> int:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise FerryError(f"{path}: {error.strerror}; only root and the group of a disk may read it") from None
+        forbidden = error.errno in (errno.EACCES, errno.EPERM)
+        hint = "only root and the group of a disk may read it" if forbidden else "see that it is there and has a medium"
+        raise FerryError(f"{path}: {error.strerror}; {hint}") from None
     try:
         return os.lseek(descriptor, 0, os.SEEK_END)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,6 +102,15 @@ def test_what_makes_files_is_refused(command: Command, disk: str, flag: str, giv
 def test_a_device_that_is_not_there_is_no_new_file(command: Command) -> None:
     command.fails("bench", "-w", *SMALL, "/dev/no-such-disk", says="/dev is for devices, not for files")
     assert not Path("/dev/no-such-disk").exists()
+
+
+def test_a_device_that_does_not_answer(command: Command, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    try:
+        os.mknod(disk, stat.S_IFBLK | 0o600, os.makedev(4095, 0))  # no driver has this number
+    except PermissionError:
+        pytest.skip("devices cannot be made here")
+    command.fails("bench", "-r", *SMALL, disk, says=": No such device or address; see that it is there and has a medium")
 
 
 def test_a_file_is_not_wiped(command: Command, tmp_path: Path) -> None:
