@@ -205,9 +205,16 @@ void Session::metadata_once(const Cell& cell, unsigned round) {
   std::vector<std::string> paths = paths_of(cell);
   for (const std::string& path : paths)
     if (file_exists(path)) throw Error(EEXIST, path);
-  const ScratchFiles made(std::move(paths));
+  ScratchFiles made(std::move(paths));
   const CellRun run{cell, round, cell.seed + round, 0, ""};
-  report_metadata(cell, round, runtimes_.of(cell).run_metadata(run, interruption_.stopped()));
+  MetadataSample sample;
+  try {
+    sample = runtimes_.of(cell).run_metadata(run, interruption_.stopped());
+  } catch (const std::system_error& error) {
+    if (error.code().value() == EEXIST) made.keep();  // one of them is another's
+    throw;
+  }
+  report_metadata(cell, round, sample);
 }
 
 void Session::write_once(std::size_t index, unsigned round) {
