@@ -149,12 +149,18 @@ TEST_F(SingleAllocations, APoolOfBlockingCallsAnswers) {
   fail_each([&] {
     storage::BoundedPool pool(1, {});
     EasyQueue queue(pool, owner, options);
-    storage::Operation operation{.kind = storage::Kind::path_status};
-    queue.submit(operation);
-    EXPECT_NO_THROW(queue.flush());
-    EXPECT_TRUE(eventually([&] { return queue.reap() == &operation; }));
-    EXPECT_TRUE(operation.result == 7 || is_lack_of_memory(static_cast<int>(-operation.result)))
-        << operation.result;
+    for (const storage::Kind kind : {storage::Kind::path_status, storage::Kind::close}) {
+      storage::Operation operation{.kind = kind};
+      if (kind == storage::Kind::close) {
+        const PointsHere not_here(false);
+        operation.file = new storage::File;
+      }
+      queue.submit(operation);
+      EXPECT_NO_THROW(queue.flush());
+      EXPECT_TRUE(eventually([&] { return queue.reap() == &operation; }));
+      EXPECT_TRUE(operation.result == 7 || is_lack_of_memory(static_cast<int>(-operation.result)))
+          << operation.result;
+    }
   });
 }
 

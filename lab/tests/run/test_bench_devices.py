@@ -110,7 +110,9 @@ def test_a_device_that_does_not_answer(command: Command, tmp_path: Path) -> None
         os.mknod(disk, stat.S_IFBLK | 0o600, os.makedev(4095, 0))  # no driver has this number
     except PermissionError:
         pytest.skip("devices cannot be made here")
-    command.fails("bench", "-r", *SMALL, disk, says=": No such device or address; see that it is there and has a medium")
+    command.fails(
+        "bench", "-r", *SMALL, disk, says=": No such device or address; see that it is there and has a medium"
+    )
 
 
 def test_a_file_is_not_wiped(command: Command, tmp_path: Path) -> None:

@@ -236,7 +236,8 @@ int BoundedQueue::refusal(const Operation& operation) const {
 void BoundedQueue::end_here(Operation& operation, int result) {
   if (operation.kind == Kind::close) {  // always takes the file
     const std::unique_ptr<File> file(operation.file);
-    result = 0;
+    // Without memory, nobody asks the library what became of earlier writes.
+    if (result != -ENOMEM) result = 0;
   }
   operation.result = result;
   count_inline_operation();
