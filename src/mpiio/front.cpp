@@ -217,11 +217,30 @@ int write_text(int code, char* buffer, int* bytes) {
   return reinterpret_cast<int (*)(int, char*, int*)>(function)(code, buffer, bytes);
 }
 
-// Whether all ranks of the file take part in the function and wait for one another in it.
+// Whether all ranks of the file take part in the function and wait for one another, in it or later.
 bool waits_for_all(const char* name) {
-  if (std::strstr(name, "_all_c") == nullptr && std::strstr(name, "_ordered_c") == nullptr)
-    return false;
-  return std::strstr(name, "File_i") == nullptr;
+  return std::strstr(name, "_all_") != nullptr || std::strstr(name, "_ordered_") != nullptr;
+}
+
+// Of such a function that only begins something, which has begun with nothing because its count is
+// too large: waits for its end. The caller gets an error, and will not do so.
+void end_with_nothing(const char* name, const Word* given, int words, int place) {
+  alignas(16) char status[512];  // in no library are they larger
+  const auto status_word = reinterpret_cast<Word>(&status);
+  if (std::strstr(name, "File_i") != nullptr) {
+    if (void* wait = dlsym(find_library(), "PMPI_Wait"); wait != nullptr)
+      reinterpret_cast<int (*)(Word, Word)>(wait)(given[words - 1], status_word);
+    return;
+  }
+  const char* const begin = std::strstr(name, "_begin_c");
+  if (begin == nullptr) return;
+  const auto bytes = static_cast<std::size_t>(begin - name);
+  for (int end = 0; end < call_count; ++end) {
+    if (std::strncmp(names[end], name, bytes) != 0) continue;
+    if (std::strcmp(names[end] + bytes, "_end") != 0 || functions[end] == nullptr) continue;
+    reinterpret_cast<int (*)(Word, Word, Word)>(functions[end])(given[0], given[place - 1],
+                                                                status_word);
+  }
 }
 
 template <class... Words>
@@ -240,9 +259,10 @@ Word call(CallIndex index, Words... words) {
   const int place = small_count[number];
   const bool fits = place == 0 || given[place] == static_cast<int>(given[place]);
   if (!fits) given[place] = 0;
-  Word code = 0;
-  if (fits || waits_for_all(names[number]))
-    code = pass(std::make_index_sequence<sizeof...(Words)>());
+  if (!fits && !waits_for_all(names[number])) return 2;
+  const Word code = pass(std::make_index_sequence<sizeof...(Words)>());
+  if (!fits && static_cast<int>(code) == 0)
+    end_with_nothing(names[number], given, sizeof...(Words), place);
   return fits ? code : 2;  // MPI_ERR_COUNT of MPICH and Open MPI
 }
 

@@ -418,11 +418,55 @@ int PMPI_File_open(void) { return 0; }
 int MPI_File_write_at_all(void* f, long o, const void* d, int c, void* t, void* s) {
   return PMPI_File_write_at_all(f, o, d, c, t, s);
 }
+int PMPI_File_iread_at_all(void* file, long offset, void* data, int count, void* type, int* request) {
+  printf("iread_at_all %d\\n", count);
+  *request = 5;
+  return 0;
+}
+int PMPI_Wait(int* request, int* status) {
+  printf("wait %d\\n", *request);
+  *request = *status = 0;
+  return 0;
+}
+int PMPI_File_write_ordered_begin(void* file, const void* data, int count, void* type) {
+  printf("write_ordered_begin %s %d\\n", (const char*)data, count);
+  return 0;
+}
+int PMPI_File_write_ordered_end(void* file, const void* data, int* status) {
+  printf("write_ordered_end %p %s %d\\n", file, (const char*)data, *status = 0);
+  return 0;
+}
+int PMPI_File_iwrite(void* file, const void* data, int count, void* type, int* request) {
+  printf("iwrite\\n");
+  return 0;
+}
 """
 OTHER_PROGRAM = """
 int MPI_File_write_at_all(void*, long, const void*, int, void*, void*);
 int main(void) {
   return MPI_File_write_at_all((void*)0x7fffffffffff, -1L << 40, "data", -3, (void*)0x123456789abc, (void*)1);
+}
+"""
+
+
+BEGINNING_PROGRAM = """
+#include <stdio.h>
+#include <dlfcn.h>
+typedef int Read(void*, long, void*, long, void*, int*);
+typedef int Begin(void*, const void*, long, void*);
+typedef int Write(void*, const void*, long, void*, int*);
+int main(void) {
+  Read* read = (Read*)dlsym(RTLD_DEFAULT, "MPI_File_iread_at_all_c");
+  Begin* begin = (Begin*)dlsym(RTLD_DEFAULT, "MPI_File_write_ordered_begin_c");
+  Write* write = (Write*)dlsym(RTLD_DEFAULT, "MPI_File_iwrite_c");
+  int request = 0;
+  int result = read((void*)1, 0, "data", 3, (void*)2, &request);
+  printf("%d %d\\n", result, request);
+  result = read((void*)1, 0, "data", 1L << 31, (void*)2, &request);
+  printf("%d %d\\n", result, request);
+  printf("%d\\n", begin((void*)1, "data", 3, (void*)2));
+  printf("%d\\n", begin((void*)1, "data", 1L << 31, (void*)2));
+  printf("%d\\n", write((void*)1, "data", 1L << 31, (void*)2, &request));
 }
 """
 
@@ -474,6 +518,14 @@ def test_functions_with_large_counts_do_what_a_library_without_them_can(tmp_path
     # What is refused is a call with nothing: other ranks may wait in it.
     assert calls == ["0x1 1099511627776 data 2147483647 0x2 0x3", "0x1 0 data 0 0x2 0x3", "0x1 8 data 0 0x2 0x3"]
     assert results == ["77 2 2", "0 0"], done.stderr
+
+
+def test_what_is_refused_where_it_begins_ends_for_the_other_ranks(tmp_path: Path) -> None:
+    program = program_of_another_library(tmp_path, BEGINNING_PROGRAM)
+    done = run_program(program, env=environment(LD_PRELOAD=str(LIBRARY)))
+    reads = ["iread_at_all 3", "0 5", "iread_at_all 0", "wait 5", "2 0"]
+    writes = ["write_ordered_begin data 3", "0", "write_ordered_begin data 0", "write_ordered_end 0x1 data 0", "2"]
+    assert done.stdout.splitlines() == [*reads, *writes, "2"], done.stderr
 
 
 def test_the_mpi_library_does_it_where_ferrys_part_is_missing(tmp_path: Path) -> None:
