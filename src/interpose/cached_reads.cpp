@@ -623,6 +623,14 @@ void CachedReads::count_kernel_read(const Slot& slot, KernelReason reason) const
     tally->kernel_reads[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
 }
 
+void CachedReads::count_copy(int descriptor) {
+  if (!may_serve(descriptor) || is_in_child() || !settings_->wants_summary) return;
+  const Slot& slot = slots_[static_cast<unsigned>(descriptor)];
+  const std::uint64_t word = slot.state.load(std::memory_order_acquire);
+  if (SlotState::of(word).phase != Phase::candidate || find_tally_of(descriptor, word))
+    count_kernel_read(slot, KernelReason::other);
+}
+
 void CachedReads::closing_standard_error() {
   if (settings_ != nullptr && settings_->summary == "-") finish();
 }

@@ -133,6 +133,9 @@ class CachedReads {
   void give_back_positions();
   // And none is taken any more.
   void leave_positions();
+  // The kernel has read this file for a call that moves bytes from one file to another. errno
+  // stays.
+  void count_copy(int descriptor);
 
   void before_fork();
   // Before a child that no handler of fork sees. `flags` are those of clone(2).

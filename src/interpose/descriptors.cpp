@@ -496,21 +496,24 @@ FERRY_RELEASED(posix_fallocate64, int, "posix_fallocate", (descriptor, offset, b
 FERRY_MMAP(mmap)
 FERRY_MMAP(mmap64)
 
-// At the position, unless they are told another.
-#define FERRY_BETWEEN(name, result, why, parameters, ...) \
-  FERRY_STANDS_IN(result, name, __VA_ARGS__) {            \
-    release_position(one, why);                           \
-    release_position(other, why);                         \
-    return next<result(__VA_ARGS__), #name>() parameters; \
+// At the position, unless they are told another. `source`: what is read.
+#define FERRY_BETWEEN(name, result, why, source, parameters, ...)       \
+  FERRY_STANDS_IN(result, name, __VA_ARGS__) {                          \
+    release_position(one, why);                                         \
+    release_position(other, why);                                       \
+    const result moved = next<result(__VA_ARGS__), #name>() parameters; \
+    if (moved >= 0) CachedReads::instance().count_copy(source);         \
+    return moved;                                                       \
   }
-FERRY_BETWEEN(sendfile, ssize_t, "sendfile", (one, other, offset, bytes), int one, int other,
+FERRY_BETWEEN(sendfile, ssize_t, "sendfile", other, (one, other, offset, bytes), int one, int other,
               off_t* offset, size_t bytes)
-FERRY_BETWEEN(sendfile64, ssize_t, "sendfile", (one, other, offset, bytes), int one, int other,
-              off_t* offset, size_t bytes)
-FERRY_BETWEEN(copy_file_range, ssize_t, "copy_file_range", (one, from, other, to, bytes, flags),
-              int one, off_t* from, int other, off_t* to, size_t bytes, unsigned flags)
-FERRY_BETWEEN(splice, ssize_t, "splice", (one, from, other, to, bytes, flags), int one, off_t* from,
-              int other, off_t* to, size_t bytes, unsigned flags)
+FERRY_BETWEEN(sendfile64, ssize_t, "sendfile", other, (one, other, offset, bytes), int one,
+              int other, off_t* offset, size_t bytes)
+FERRY_BETWEEN(copy_file_range, ssize_t, "copy_file_range", one,
+              (one, from, other, to, bytes, flags), int one, off_t* from, int other, off_t* to,
+              size_t bytes, unsigned flags)
+FERRY_BETWEEN(splice, ssize_t, "splice", one, (one, from, other, to, bytes, flags), int one,
+              off_t* from, int other, off_t* to, size_t bytes, unsigned flags)
 
 // ---- what ferryd's files must hear of ----------------------------------------------------------
 

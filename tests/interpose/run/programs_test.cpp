@@ -315,6 +315,21 @@ TEST_F(ServedPrograms, TheSummaryCounts) {
   EXPECT_TRUE(has(served("written"), " open for writing"));
 }
 
+// As cat makes them, where it does not write to a terminal or a pipe.
+TEST_F(RunPrograms, TheSummaryTellsOfCopiesByTheKernel) {
+  const std::string summary = directory_ / "summary";
+  const std::string from = directory_ / "from";
+  const std::string to = directory_ / "to";
+  ferry::test::write_file(from, "hello\n");
+  const Ended ended =
+      run(environment(directory_ / "nobody", "FERRY_RUN_SUMMARY='" + summary + "'") + "cat '" +
+          from + "' > '" + to + "'");
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_EQ(read_file(to), "hello\n");
+  const std::string text = read_file(summary);
+  EXPECT_EQ(text.find("ferry-run: " + from + ": 0 reads of 0 bytes served, "), 0U) << text;
+}
+
 TEST_F(ServedPrograms, BufferedFilesAreNotServed) {
   const std::string summary = directory_ / "summary";
   const Ended ended =
