@@ -301,6 +301,7 @@ void CachedReads::closed(unsigned first, unsigned last) {
 
 void CachedReads::stop() {
   if (is_in_child()) return;
+  is_stopped_.store(true);
   is_on_.store(false);
   for (unsigned number = 0, end = end_.load(); number < end; ++number)
     leave(static_cast<int>(number));

@@ -101,6 +101,7 @@ class CachedReads {
   void copied(int descriptor);
   // Nothing is served any more, nor asked for.
   void stop();
+  bool is_stopped() const { return is_stopped_.load(std::memory_order_relaxed); }
 
   // Before and after descriptors go or become other files. Numbers need not be open.
   void closing(unsigned first, unsigned last);
@@ -200,6 +201,7 @@ class CachedReads {
 
   std::array<Slot, descriptors_max> slots_{};
   std::atomic<bool> is_on_{false};
+  std::atomic<bool> is_stopped_{false};
   std::atomic<bool> takes_positions_{true};
   std::atomic<bool> shares_memory_{false};  // with processes that need not be children of vfork
   // The thread has made a child that no handler of fork saw, or is it.

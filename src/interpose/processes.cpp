@@ -6,8 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
-#include <vector>
 
+#include <alloca.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
@@ -16,12 +17,15 @@
 #include <wordexp.h>
 
 #include "base/forks.hpp"
+#include "interpose/preloaded.hpp"
 #include "interpose/standing_in.hpp"
 
 using ferry::iobuf::Files;
 using ferry::iobuf::next;
 using ferry::run::CachedReads;
 using ferry::run::DescriptorChange;
+using ferry::run::ProgramName;
+using ferry::run::without_this_library;
 
 namespace {
 
@@ -80,15 +84,32 @@ void before_program() {
 
 using Arguments = char* const*;
 
-// The arguments of execl and similar functions, up to their end.
-std::vector<char*> listed(const char* first, std::va_list& rest) {
-  std::vector<char*> arguments{const_cast<char*>(first)};
-  while (arguments.back() != nullptr)
-    arguments.push_back(va_arg(rest, char*));
-  return arguments;
+// The arguments of execl and similar functions, with the null pointer at their end: how many, and
+// all of them. On the stack, because these functions may be called where malloc must not be.
+std::size_t count_listed(const char* first, std::va_list rest) {
+  std::size_t count = 1;
+  for (const char* one = first; one != nullptr; one = va_arg(rest, char*))
+    ++count;
+  return count;
+}
+void list(const char* first, std::va_list& rest, char** to) {
+  for (*to = const_cast<char*>(first); *to != nullptr; *to = va_arg(rest, char*))
+    ++to;
+}
+
+// Once the program is in a sandbox, it makes its own system calls alone.
+std::size_t bytes_without(const ProgramName& program, Arguments environment) {
+  if (CachedReads::instance().is_stopped()) return 0;
+  return ferry::run::bytes_without_this_library(program, environment);
 }
 
 }  // namespace
+
+// Declares `variables`: the environment for a program. The memory is the caller's frame.
+#define FERRY_VARIABLES_FOR(program, environment)                              \
+  Arguments variables = environment;                                           \
+  if (const std::size_t bytes = bytes_without(program, variables); bytes != 0) \
+    variables = without_this_library(variables, alloca(bytes));
 
 FERRY_STANDS_IN(void, _exit, int status) {
   finish_all();
@@ -113,51 +134,62 @@ FERRY_STANDS_IN(void, abort) {
 
 FERRY_STANDS_IN(int, execve, const char* path, Arguments arguments, Arguments environment) {
   before_program();
-  return next<int(const char*, Arguments, Arguments), "execve">()(path, arguments, environment);
+  FERRY_VARIABLES_FOR((ProgramName{AT_FDCWD, path}), environment)
+  return next<int(const char*, Arguments, Arguments), "execve">()(path, arguments, variables);
 }
 FERRY_STANDS_IN(int, execv, const char* path, Arguments arguments) {
   before_program();
-  return next<int(const char*, Arguments), "execv">()(path, arguments);
-}
-FERRY_STANDS_IN(int, execvp, const char* path, Arguments arguments) {
-  before_program();
-  return next<int(const char*, Arguments), "execvp">()(path, arguments);
+  FERRY_VARIABLES_FOR((ProgramName{AT_FDCWD, path}), environ)
+  if (variables == environ) return next<int(const char*, Arguments), "execv">()(path, arguments);
+  return next<int(const char*, Arguments, Arguments), "execve">()(path, arguments, variables);
 }
 FERRY_STANDS_IN(int, execvpe, const char* path, Arguments arguments, Arguments environment) {
   before_program();
-  return next<int(const char*, Arguments, Arguments), "execvpe">()(path, arguments, environment);
+  FERRY_VARIABLES_FOR((ProgramName{AT_FDCWD, path, true}), environment)
+  return next<int(const char*, Arguments, Arguments), "execvpe">()(path, arguments, variables);
+}
+FERRY_STANDS_IN(int, execvp, const char* path, Arguments arguments) {
+  before_program();
+  FERRY_VARIABLES_FOR((ProgramName{AT_FDCWD, path, true}), environ)
+  if (variables == environ) return next<int(const char*, Arguments), "execvp">()(path, arguments);
+  return next<int(const char*, Arguments, Arguments), "execvpe">()(path, arguments, variables);
 }
 FERRY_STANDS_IN(int, fexecve, int descriptor, Arguments arguments, Arguments environment) {
   before_program();
-  return next<int(int, Arguments, Arguments), "fexecve">()(descriptor, arguments, environment);
+  FERRY_VARIABLES_FOR((ProgramName{descriptor, nullptr}), environment)
+  return next<int(int, Arguments, Arguments), "fexecve">()(descriptor, arguments, variables);
 }
 FERRY_STANDS_IN(int, execveat, int folder, const char* path, Arguments arguments,
                 Arguments environment, int flags) {
   before_program();
+  const bool is_open = (flags & AT_EMPTY_PATH) != 0 && path != nullptr && *path == '\0';
+  FERRY_VARIABLES_FOR((ProgramName{folder, is_open ? nullptr : path}), environment)
   return next<int(int, const char*, Arguments, Arguments, int), "execveat">()(
-      folder, path, arguments, environment, flags);
+      folder, path, arguments, variables, flags);
 }
+// Declares `arguments` and `rest`, which stands after them.
+#define FERRY_LISTED(first)                                                                  \
+  std::va_list rest;                                                                         \
+  va_start(rest, first);                                                                     \
+  auto** arguments = static_cast<char**>(alloca(count_listed(first, rest) * sizeof(char*))); \
+  va_end(rest);                                                                              \
+  va_start(rest, first);                                                                     \
+  list(first, rest, arguments);
 FERRY_STANDS_IN(int, execl, const char* path, const char* first, ...) {
-  std::va_list rest;
-  va_start(rest, first);
-  const std::vector<char*> arguments = listed(first, rest);
+  FERRY_LISTED(first)
   va_end(rest);
-  return execv(path, arguments.data());
+  return execv(path, arguments);
 }
 FERRY_STANDS_IN(int, execlp, const char* path, const char* first, ...) {
-  std::va_list rest;
-  va_start(rest, first);
-  const std::vector<char*> arguments = listed(first, rest);
+  FERRY_LISTED(first)
   va_end(rest);
-  return execvp(path, arguments.data());
+  return execvp(path, arguments);
 }
 FERRY_STANDS_IN(int, execle, const char* path, const char* first, ...) {
-  std::va_list rest;
-  va_start(rest, first);
-  const std::vector<char*> arguments = listed(first, rest);
+  FERRY_LISTED(first)
   Arguments environment = va_arg(rest, Arguments);
   va_end(rest);
-  return execve(path, arguments.data(), environment);
+  return execve(path, arguments, environment);
 }
 
 FERRY_STANDS_IN(int, system, const char* command) {
@@ -177,17 +209,18 @@ FERRY_STANDS_IN(int, wordexp, const char* words, wordexp_t* expanded, int flags)
   return next<int(const char*, wordexp_t*, int), "wordexp">()(words, expanded, flags);
 }
 
-#define FERRY_SPAWN(name)                                                                         \
+#define FERRY_SPAWN(name, is_searched)                                                            \
   FERRY_STANDS_IN(int, name, pid_t* pid, const char* path,                                        \
                   const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes, \
                   Arguments arguments, Arguments environment) {                                   \
     before_program();                                                                             \
+    FERRY_VARIABLES_FOR((ProgramName{AT_FDCWD, path, is_searched}), environment)                  \
     return next<int(pid_t*, const char*, const posix_spawn_file_actions_t*,                       \
                     const posix_spawnattr_t*, Arguments, Arguments),                              \
-                #name>()(pid, path, actions, attributes, arguments, environment);                 \
+                #name>()(pid, path, actions, attributes, arguments, variables);                   \
   }
-FERRY_SPAWN(posix_spawn)
-FERRY_SPAWN(posix_spawnp)
+FERRY_SPAWN(posix_spawn, false)
+FERRY_SPAWN(posix_spawnp, true)
 
 // ---- children that no handler of fork sees -----------------------------------------------------
 

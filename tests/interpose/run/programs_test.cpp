@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -202,6 +203,48 @@ TEST_F(RunPrograms, OtherPreloadedLibrariesSeeTheCalls) {
     EXPECT_EQ(ended.output, plain.output) << both;
     EXPECT_EQ(ended.status, 0) << both;
   }
+}
+
+// A program whose loader is not glibc's: a copy of printenv that names one of its own.
+std::string with_another_loader(const std::string& folder) {
+  std::string program = read_file("/usr/bin/printenv");
+  const std::size_t begin = program.find("/lib64/ld-linux");
+  if (begin == std::string::npos) return {};  // elsewhere than on x86-64
+  const std::string loader = program.c_str() + begin;
+  const std::string own = "./ld-musl.so.1";
+  if (symlink(loader.c_str(), (folder + "/" + own).c_str()) != 0) return {};
+  program.replace(begin, loader.size(), own + std::string(loader.size() - own.size(), '\0'));
+  const std::string path = folder + "/printenv";
+  std::ofstream(path, std::ios::binary) << program;
+  return chmod(path.c_str(), 0755) == 0 ? path : std::string();
+}
+
+// Loaders of other C libraries refuse to start a program with what they cannot preload.
+TEST_F(RunPrograms, ProgramsThatCannotHaveItAreStartedWithoutIt) {
+  const std::string other = with_another_loader(directory_.path());
+  if (other.empty()) GTEST_SKIP() << "absent: a program that names glibc's loader of x86-64";
+  const std::string script = directory_ / "script";
+  std::ofstream(script) << "#! " << other << " \n";
+  ASSERT_EQ(chmod(script.c_str(), 0755), 0);
+  const std::string settings = "cd " + directory_.path() + "; LD_PRELOAD='";
+  const auto preloaded = [&](const std::string& list, const std::string& way,
+                             const std::string& program) {
+    return run(settings + list + "' " FERRY_STARTS " " + way + " " + program + " LD_PRELOAD");
+  };
+  const std::string own = FERRY_RUN_LIBRARY;
+  for (const std::string way : {"execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle",
+                                "fexecve", "execveat", "posix_spawn", "posix_spawnp"}) {
+    const Ended same = preloaded(own, way, "/usr/bin/printenv");
+    EXPECT_EQ(same.status, 0) << way << ": " << same.output;
+    EXPECT_EQ(same.output, own + "\n") << way;
+    const Ended without = preloaded(own, way, other);
+    EXPECT_NE(without.status, 0) << way;  // printenv finds no such variable
+    EXPECT_EQ(without.output, "") << way;
+    // What else is preloaded stays.
+    const Ended with_others = preloaded(own + ":" FERRY_COUNTS_CALLS, way, other);
+    EXPECT_EQ(with_others.output, FERRY_COUNTS_CALLS "\n") << way;
+  }
+  EXPECT_EQ(run(settings + own + "' " FERRY_STARTS " execve " + script + " LD_PRELOAD").output, "");
 }
 
 TEST_F(RunPrograms, AWrongMapIsOneLine) {
