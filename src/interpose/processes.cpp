@@ -222,6 +222,14 @@ FERRY_STANDS_IN(int, wordexp, const char* words, wordexp_t* expanded, int flags)
 FERRY_SPAWN(posix_spawn, false)
 FERRY_SPAWN(posix_spawnp, true)
 
+// ---- sanitizers --------------------------------------------------------------------------------
+
+// AddressSanitizer asks for this, and would else refuse to run a program in which another library
+// comes before its own. A program's own function of this name comes before this one.
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
+  return "verify_asan_link_order=0";
+}
+
 // ---- children that no handler of fork sees -----------------------------------------------------
 
 FERRY_STANDS_IN(pid_t, _Fork, void) {

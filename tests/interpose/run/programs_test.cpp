@@ -205,6 +205,23 @@ TEST_F(RunPrograms, OtherPreloadedLibrariesSeeTheCalls) {
   }
 }
 
+#ifdef FERRY_SANITIZED_PREADS
+// AddressSanitizer refuses to run behind another library unless it is told otherwise.
+TEST_F(RunPrograms, ProgramsWithASanitizerAreAsPlain) {
+  const std::string settings = "FERRY_RUN_SUMMARY='" + (directory_ / "summary") + "'";
+  for (const std::string what : {"random", "edges", "vectors", "forks"}) {
+    const std::string command = FERRY_SANITIZED_PREADS " " + what + " " + (directory_ / "first") +
+                                " " + (directory_ / "second") + " 0";
+    const Ended plain = run(command);
+    ASSERT_EQ(plain.status, 0) << plain.output;
+    const Ended with = run(environment(directory_ / "nobody", settings) + command);
+    EXPECT_EQ(with.status, 0) << what << ": " << with.output;
+    EXPECT_EQ(with.output, plain.output) << what;
+  }
+  EXPECT_TRUE(has(read_file(directory_ / "summary"), " no ferryd)\n"));
+}
+#endif
+
 // A program whose loader is not glibc's: a copy of printenv that names one of its own.
 std::string with_another_loader(const std::string& folder) {
   std::string program = read_file("/usr/bin/printenv");
