@@ -178,7 +178,7 @@ fuse_attr MappedTree::attributes(std::uint64_t node, const Status& status) {
   const bool is_directory = S_ISDIR(status.mode);
   to.size = is_directory ? block_bytes : status.size_bytes;
   to.blocks = is_directory ? block_bytes / 512 : status.allocated_bytes / 512;
-  set_time(to.atime, to.atimensec, status.modified_ns);
+  set_time(to.atime, to.atimensec, status.accessed_ns);
   set_time(to.mtime, to.mtimensec, status.modified_ns);
   set_time(to.ctime, to.ctimensec, status.changed_ns != 0 ? status.changed_ns : status.modified_ns);
   to.mode = status.mode;

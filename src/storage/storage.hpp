@@ -64,6 +64,7 @@ struct Status {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t inode = 0;
   std::uint64_t device = 0;
+  std::int64_t accessed_ns = 0;
   std::int64_t modified_ns = 0;
   std::int64_t changed_ns = 0;  // contents or attributes, by the storage's clock; 0: not known
   std::uint32_t mode = 0;

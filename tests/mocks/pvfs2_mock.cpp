@@ -354,6 +354,7 @@ int PVFS_sys_getattr(pvfs2::Reference reference, std::uint32_t wanted, const pvf
   found->owner = status.st_uid;
   found->group = status.st_gid;
   found->permissions = status.st_mode & 07777;
+  found->accessed_s = static_cast<std::uint64_t>(status.st_atim.tv_sec);
   found->modified_s = static_cast<std::uint64_t>(status.st_mtim.tv_sec);
   found->size_bytes = status.st_size;
   if (S_ISREG(status.st_mode)) found->type = pvfs2::type_file;

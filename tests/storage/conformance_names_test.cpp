@@ -385,6 +385,7 @@ TEST_P(Conformance, SetsAttributes) {
   Status found;
   EXPECT_EQ(driver->path_call(Kind::path_status, at("f"), &found), 0);
   EXPECT_EQ(found.modified_ns, modified);
+  EXPECT_EQ(found.accessed_ns / 1'000'000'000, accessed / 1'000'000'000);
   EXPECT_EQ(set("f", {.modified_ns = NewAttributes::now}), 0);
   ASSERT_EQ(::stat(path("f").c_str(), &status), 0);
   EXPECT_GE(status.st_mtim.tv_sec, before.st_mtim.tv_sec - 1);

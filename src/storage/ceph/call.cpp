@@ -35,6 +35,7 @@ Status to_status(const ceph::Statx& from, const CephAddress& address) {
   const std::uint64_t cluster =
       std::hash<std::string>()(address.configuration + '\n' + address.file_system);
   to.device = (from.device ^ cluster) | (std::uint64_t{1} << 63);
+  to.accessed_ns = ns_of(from.accessed);
   to.modified_ns = ns_of(from.modified);
   to.changed_ns = ns_of(from.changed);
   to.mode = from.mode;

@@ -167,6 +167,7 @@ NfsAttributes NfsCalls::to_attributes(const fattr3& from) const {
   to.status.inode = from.fileid;
   // Servers choose these numbers on their own; the highest bit keeps them apart from the kernel's.
   to.status.device = (from.fsid ^ server_hash_) | (std::uint64_t{1} << 63);
+  to.status.accessed_ns = nanoseconds(from.atime);
   to.status.modified_ns = nanoseconds(from.mtime);
   to.status.changed_ns = nanoseconds(from.ctime);
   to.status.mode = (from.mode & 07777) | type_bits(from.type);

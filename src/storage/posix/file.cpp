@@ -166,6 +166,7 @@ Status to_status(const struct statx& from) {
   status.allocated_bytes = from.stx_blocks * 512;
   status.inode = from.stx_ino;
   status.device = device_of(from);
+  status.accessed_ns = nanoseconds(from.stx_atime);
   status.modified_ns = nanoseconds(from.stx_mtime);
   status.changed_ns = nanoseconds(from.stx_ctime);
   status.mode = from.stx_mode;

@@ -37,6 +37,7 @@ Status to_status(const Attributes& from, const Reference& reference) {
   to.inode = reference.handle;
   // The highest bit keeps it apart from the kernel's numbers.
   to.device = static_cast<std::uint32_t>(reference.file_system) | (std::uint64_t{1} << 63);
+  to.accessed_ns = static_cast<std::int64_t>(from.accessed_s) * 1'000'000'000;
   to.modified_ns = static_cast<std::int64_t>(from.modified_s) * 1'000'000'000;
   to.mode = (from.permissions & 07777) | type_bits(from.type);
   to.links = 1;

@@ -17,7 +17,8 @@ sort -R numbers | sort -n -o sorted
 cmp sorted numbers
 install -m 751 numbers program
 touch -d 2001-02-03T04:05:06Z dated
-stat -c '%n %s %a %Y' dated
+touch -a -d 2002-03-04T05:06:07Z dated
+stat -c '%n %s %a %X %Y' dated
 tail -c 100 numbers
 tail -n +19990 numbers
 od -An -tx1 -j 100 -N 32 patched
