@@ -150,7 +150,7 @@ Files::Files() {
 void Files::opened(int descriptor, const char* path, int flags) {
   constexpr int refused =
       O_APPEND | O_DIRECT | O_SYNC | O_DSYNC | O_PATH | (O_TMPFILE & ~O_DIRECTORY);
-  if (settings_.rules.empty() || static_cast<unsigned>(descriptor) >= descriptors_max) return;
+  if (!buffers() || static_cast<unsigned>(descriptor) >= descriptors_max) return;
   struct stat status {};
   if (syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0) return;
   if (!S_ISREG(status.st_mode)) return;
@@ -208,12 +208,14 @@ void Files::release(int descriptor, const char* why) {
 }
 
 void Files::release_file(const struct stat& status, const char* why) {
+  if (!buffers()) return;
   const std::lock_guard lock(mutex_);
   for (const auto& [descriptor, file] : files_)
     if (file->is(status)) release_now(*file, why);
 }
 
 bool Files::flush_file(const struct stat& status) {
+  if (!buffers()) return false;
   const std::lock_guard lock(mutex_);
   bool is_buffered = false;
   for (const auto& [descriptor, file] : files_) {
@@ -227,11 +229,13 @@ bool Files::flush_file(const struct stat& status) {
 }
 
 void Files::release_all(const char* why) {
+  if (!buffers()) return;
   const std::lock_guard lock(mutex_);
   release_all_locked(why);
 }
 
 void Files::release_and_lock(const char* why) {
+  if (!buffers()) return;
   mutex_.lock();
   release_all_locked(why);
 }
@@ -260,7 +264,7 @@ void Files::record(TrackedFile& file) {
 }
 
 void Files::finish() {
-  if (settings_.rules.empty()) return;  // a handler of a signal may end the process: no lock then
+  if (!buffers()) return;
   const std::lock_guard lock(mutex_);
   if (is_finished_) return;
   is_finished_ = true;

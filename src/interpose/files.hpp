@@ -74,6 +74,9 @@ class Files {
   // Never destroyed, because programs use files to their very end.
   static Files& instance();
 
+  // Whether any file may be buffered. Without that no lock is taken: a handler of a signal, and a
+  // child that no handler of fork sees, would find it held by a thread that does not go on.
+  bool buffers() const { return !settings_.rules.empty(); }
   // Called for a newly opened file: buffers it if a rule matches and it is suitable.
   void opened(int descriptor, const char* path, int flags);
   bool wants(const char* path) const { return settings_.rule_for(path) != nullptr; }
@@ -94,7 +97,9 @@ class Files {
   void release_all(const char* why);
   // Releases all and keeps the table locked, so that no other thread adds one; then unlock().
   void release_and_lock(const char* why);
-  void unlock() { mutex_.unlock(); }
+  void unlock() {
+    if (buffers()) mutex_.unlock();
+  }
   // Releases all and reports the counters, once; nothing is buffered afterwards.
   void finish();
 

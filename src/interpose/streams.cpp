@@ -36,6 +36,7 @@ class Streams {
     std::erase_if(descriptors_, [&](const auto& one) { return one.second == descriptor; });
   }
   int find(FILE* stream) {
+    if (!Files::instance().buffers()) return -1;
     const std::lock_guard lock(mutex_);
     const auto found = descriptors_.find(stream);
     return found != descriptors_.end() ? found->second : -1;

@@ -264,6 +264,13 @@ TEST_F(RunPrograms, ProgramsThatCannotHaveItAreStartedWithoutIt) {
   EXPECT_EQ(run(settings + own + "' " FERRY_STARTS " execve " + script + " LD_PRELOAD").output, "");
 }
 
+TEST_F(RunPrograms, ChildrenThatNoHandlerOfForkSeesStartPrograms) {
+  for (const std::string& before : {std::string(), environment(directory_ / "nobody")}) {
+    const Ended ended = run(before + FERRY_STARTS " forks");
+    EXPECT_EQ(ended.status, 0) << before << ": " << ended.output;
+  }
+}
+
 TEST_F(RunPrograms, AWrongMapIsOneLine) {
   const Ended ended = run(
       "FERRY_RUN_SOCKET=/nowhere/s FERRY_RUN_MAP=here LD_PRELOAD=" FERRY_RUN_LIBRARY " /bin/true");

@@ -1,12 +1,16 @@
 // A program that knows nothing of Ferry and starts another in every way that the C library has:
 //   starts WAY PROGRAM ARGUMENT
+// or, as "forks", has children that no handler of fork sees do so while other threads do.
 // Its memory's allocator ends a child that uses it: these functions may be called by handlers of
 // signals, and by children of a process with threads.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -26,7 +30,40 @@ void* malloc(size_t bytes) {
   return __libc_malloc(bytes);
 }
 
+static atomic_int is_over;
+
+static void* start_nothing(void* argument) {
+  char* list[] = {argument, NULL};
+  while (!is_over)
+    execv("/nowhere/program", list);
+  return NULL;
+}
+
+// 0 if all children come to their end.
+static int fork_beside_threads(char* name) {
+  char* list[] = {name, NULL};
+  pthread_t threads[2];
+  for (int i = 0; i < 2; ++i)
+    if (pthread_create(&threads[i], NULL, start_nothing, name) != 0) return 8;
+  int failures = 0;
+  for (int i = 0; i < 1000 && failures == 0; ++i) {
+    const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+      alarm(20);
+      execv("/nowhere/program", list);
+      _exit(0);
+    }
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || status != 0) ++failures;
+  }
+  is_over = 1;
+  for (int i = 0; i < 2; ++i)
+    pthread_join(threads[i], NULL);
+  return failures;
+}
+
 int main(int count, char** words) {
+  if (count == 2 && strcmp(words[1], "forks") == 0) return fork_beside_threads(words[0]);
   if (count != 4) return 2;
   const char* way = words[1];
   char* program = words[2];
