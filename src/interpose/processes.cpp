@@ -226,7 +226,7 @@ FERRY_SPAWN(posix_spawnp, true)
 
 // AddressSanitizer asks for this, and would else refuse to run a program in which another library
 // comes before its own. A program's own function of this name comes before this one.
-extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
+FERRY_STANDS_IN(const char*, __asan_default_options) {
   return "verify_asan_link_order=0";
 }
 
