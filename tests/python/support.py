@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from ferry import programs
 
+import prepared
+
 TIMEOUT_S = 120
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = f"{ROOT / 'python'}{os.pathsep}{ROOT / 'lab'}"  # as ./ferry has them in PYTHONPATH
@@ -78,7 +80,12 @@ class Command:
 
     def run(self, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
         """Runs it to its end."""
-        options = {"env": self.environment, "cwd": self.scratch} | options
+        usual: dict[str, Any] = {"env": self.environment, "cwd": self.scratch, "timeout": TIMEOUT_S}
+        options = usual | options
+        if options.keys() == usual.keys():
+            done = prepared.run(list(map(str, arguments)), options["env"], options["cwd"], options["timeout"])
+            if done is not None:
+                return done
         return run_program(*self.arguments(*arguments), **options)
 
     def succeeds(self, *arguments: object, **options: Any) -> str:
