@@ -36,6 +36,16 @@ def test_bounds_are_the_same_every_time() -> None:
     assert judge.median_bounds(values) == judge.median_bounds(values)
 
 
+@pytest.mark.parametrize("count", [1, 2, 7, 20, 150])
+def test_bounds_are_quantiles_of_resampled_medians(count: int) -> None:
+    values = np.asarray(around(1, 0.3, count))
+    for _ in range(2):  # the first call may keep what it draws
+        found = judge.median_bounds(list(values))
+        chosen = np.random.default_rng(judge._SEED).integers(0, count, size=(judge.RESAMPLES, count))
+        low, high = np.quantile(np.median(values[chosen], axis=1), [0.025, 0.975])
+        assert (found.median, found.low, found.high) == pytest.approx((np.median(values), low, high), rel=1e-12)
+
+
 def test_bounds_cover_the_true_median_about_95_times_in_100() -> None:
     hits = 0
     for seed in range(200):
