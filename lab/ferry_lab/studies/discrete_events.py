@@ -28,8 +28,9 @@ class SimulatedClock:
         heapq.heappush(self._events, (time_s, self._asked, action))
 
     def run(self) -> None:
-        while self._events:
-            self.now_s, _, action = heapq.heappop(self._events)
+        events, next_event = self._events, heapq.heappop
+        while events:
+            self.now_s, _, action = next_event(events)
             action()
 
 
@@ -47,9 +48,10 @@ class Station:
 
         Arrivals come in the order of time, so when each ends is known as it arrives.
         """
-        self._free_at_s = max(self._clock.now_s, self._free_at_s) + service_s
+        now_s, free_at_s = self._clock.now_s, self._free_at_s
+        self._free_at_s = free_at_s = (now_s if now_s > free_at_s else free_at_s) + service_s
         self.busy_s += service_s
-        self._clock.at(self._free_at_s + then_s, done)
+        self._clock.at(free_at_s + then_s, done)
 
 
 class CrowdedStation:

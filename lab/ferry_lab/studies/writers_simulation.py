@@ -68,7 +68,11 @@ class _Simulation:
         self.request_bytes, self.stripe_bytes = _grains(cluster)
         self.server_mb_per_s = servers.write_mb_per_s if self.writes else servers.read_mb_per_s
         self.servers = [Station(self.clock) for _ in range(servers.count)]
+        self.switch_s = servers.switch_ms / 1000
         self.last_stream = [-1] * servers.count
+        self.link_mb_per_s = cluster.client.link_mb_per_s
+        self.network_mb_per_s = cluster.network.total_mb_per_s
+        self.latency_s = cluster.network.latency_ms / 1000
         self.network = Station(self.clock)
         self.links: dict[int, Station] = {}
         self.exchanges: dict[int, Station] = {}
@@ -111,28 +115,37 @@ class _Simulation:
 
     def request(self, node: int, stream: int, server: int, size: int, done: Action) -> None:
         """Brings one request to its server, or its answer from there."""
-        client, network = self.cluster.client, self.cluster.network
-        link = self.links.setdefault(node, Station(self.clock))
-        answer_s = network.latency_ms / 1000
+        link = self.links.get(node)
+        if link is None:
+            link = self.links[node] = Station(self.clock)
         self.requests += 1
-
-        def on_link(then: Action, wait_s: float) -> None:
-            link.serve(size / MB / client.link_mb_per_s, then, wait_s)
-
-        def on_network(then: Action) -> None:
-            self.network.serve(size / MB / network.total_mb_per_s, then)
-
-        def on_server(then: Action, wait_s: float) -> None:
-            switch_ms = self.cluster.servers.switch_ms if self.last_stream[server] != stream else 0
-            self.last_stream[server] = stream
-            self.bytes_moved += size
-            service_s = size / MB / self.server_mb_per_s + switch_ms / 1000
-            self.servers[server].serve(service_s, then, wait_s)
-
+        size_mb = size / MB
+        link_s, network_s = size_mb / self.link_mb_per_s, size_mb / self.network_mb_per_s
         if self.writes:
-            on_link(lambda: on_network(lambda: on_server(done, answer_s)), 0.0)
+
+            def on_network() -> None:
+                self.network.serve(network_s, on_server)
+
+            def on_server() -> None:
+                self.servers[server].serve(self.service_s(server, stream, size), done, self.latency_s)
+
+            link.serve(link_s, on_network)
         else:
-            on_server(lambda: on_network(lambda: on_link(done, answer_s)), 0.0)
+
+            def on_network() -> None:
+                self.network.serve(network_s, on_link)
+
+            def on_link() -> None:
+                link.serve(link_s, done, self.latency_s)
+
+            self.servers[server].serve(self.service_s(server, stream, size), on_network)
+
+    def service_s(self, server: int, stream: int, size: int) -> float:
+        """What a request takes that has come to its server."""
+        switch_s = self.switch_s if self.last_stream[server] != stream else 0.0
+        self.last_stream[server] = stream
+        self.bytes_moved += size
+        return size / MB / self.server_mb_per_s + switch_s
 
 
 class _Writer:
@@ -158,6 +171,7 @@ class _Writer:
         self.gathered = self.rank_bytes
         self.exchanging = False
         self.serial = simulation.transfer.gather == "serial"
+        self.in_flight_max = simulation.cluster.client.requests_in_flight
         self._exchange()
 
     def opened(self) -> None:
@@ -169,9 +183,7 @@ class _Writer:
         """Begins as many requests as it may."""
         while self.is_open and self.next_piece is not None:
             server, size = self.next_piece
-            if self.in_flight == self.all.cluster.client.requests_in_flight:
-                return
-            if self.asked + size > self._may_ask():
+            if self.in_flight == self.in_flight_max or self.asked + size > self._may_ask():
                 return
             self.in_flight += 1
             self.asked += size
@@ -201,7 +213,9 @@ class _Writer:
         if not may:
             return
         self.exchanging = True
-        link = self.all.exchanges.setdefault(self.node, Station(self.all.clock))
+        link = self.all.exchanges.get(self.node)
+        if link is None:
+            link = self.all.exchanges[self.node] = Station(self.all.clock)
         client = self.all.cluster.client
         link.serve(self.rank_bytes / MB / client.exchange_mb_per_s, self._exchanged)
 
