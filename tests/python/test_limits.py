@@ -164,7 +164,9 @@ def test_a_cache_larger_than_memory_is_refused(limited: Command) -> None:
     ("options", "says"),
     [("size=16k", "free some space or choose another folder"), ("size=64m,nr_inodes=1", "No space left on device")],
 )
-@pytest.mark.parametrize("words", [COMMANDS["bench"], ["study", "endian", "--quick", "--out", "facts.json"]])
+@pytest.mark.parametrize(
+    "words", [COMMANDS["bench"], ["study", "endian", "--quick", "--repeats", "2", "--out", "facts.json"]]
+)
 def test_no_space_for_results(limited: Command, words: list[str], options: str, says: str, tmp_path: Path) -> None:
     """Too few bytes, which is found before, or no place for a file, which is not. The measured files lie elsewhere."""
     small = tmp_path / "small"

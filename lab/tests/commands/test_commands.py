@@ -140,9 +140,9 @@ def test_bench_with_threads_and_depth(command: Command) -> None:
 # ---- study ---------------------------------------------------------------------------------------
 
 
-def studied(command: Command, name: str, out: Path) -> tuple[dict[str, Any], str, list[str]]:
+def studied(command: Command, name: str, out: Path, *flags: object) -> tuple[dict[str, Any], str, list[str]]:
     """Makes a study in silence; returns its document, what it printed, and the lines that are no notes."""
-    done = command.run("study", name, "--quick", "--repeats", "2", "--out", out, timeout=4 * TIMEOUT_S)
+    done = command.run("study", name, "--quick", "--repeats", "2", *flags, "--out", out, timeout=4 * TIMEOUT_S)
     assert (done.returncode, done.stderr) == (0, "")
     assert list(command.scratch.iterdir()) == []
     lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("note: ")]
@@ -150,8 +150,12 @@ def studied(command: Command, name: str, out: Path) -> tuple[dict[str, Any], str
 
 
 def test_the_study_ends_with_tables_conclusions_and_results(command: Command, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    document, shown, lines = studied(command, "placements", out)
+    """It measures in the folder that it is given, and leaves nothing there."""
+    out, other = tmp_path / "out", tmp_path / "other"
+    other.mkdir()
+    document, shown, lines = studied(command, "placements", out, "--dir", other)
+    assert list(other.iterdir()) == []
+    assert all(Path(row["path"]).is_relative_to(other) for row in document["rows"])
     for title in (
         *("Reads of 16 MiB", "Device cache cold (MiB/s", "Device cache warm (MiB/s"),
         *("Writes of 16 MiB into a new file", "The call alone (MiB/s", "Call + flush (MiB/s"),
@@ -182,7 +186,7 @@ def test_the_study_ends_with_tables_conclusions_and_results(command: Command, tm
     assert sorted(path.name for path in out.iterdir()) == [*("plots", "report.html", "results.csv", "results.json")]
     html = (out / "report.html").read_text()
     assert document["environment"]["machine"]["kernel"] in html
-    assert f"study placements --quick --repeats 2 --out {out}" in html
+    assert f"study placements --quick --repeats 2 --dir {other} --out {out}" in html
     plots = {path.name for path in (out / "plots").iterdir()}
     names = ("reads", "writes", "programs-read", "programs-write")
     assert plots == {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
@@ -226,13 +230,6 @@ def test_the_study_only_reads_a_file_of_the_user(command: Command, scratch: Path
     assert "writes" not in shown
     assert {row["operation"] for row in document["rows"]} == {"read"}
     assert list(scratch.iterdir()) == []
-
-
-def test_the_study_uses_the_folder_it_is_given(command: Command, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    command.succeeds("study", "placements", "--quick", "--repeats", "2", "--dir", other)
-    assert list(other.iterdir()) == []
 
 
 # ---- terminal and pipes --------------------------------------------------------------------------

@@ -65,13 +65,14 @@ def test_one_line_of_the_output_is_enough(command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "result"),
     [
-        (["study", "writers", "--simulate", "--quick", "--out", "out"], "out/results.csv"),
+        (["study", "placements", "--quick", "--repeats", "2", "--file", "data", "--out", "out"], "out/results.csv"),
         (["bench", "-b", "64k", "-t", "64k", "-i", "1", "--json", "r.json", "f"], "r.json"),
     ],
 )
 def test_results_are_written_when_nobody_reads_the_output(
-    command: Command, scratch: Path, arguments: list[str], result: str
+    command: Command, scratch: Path, data: Path, arguments: list[str], result: str
 ) -> None:
+    data.rename(scratch / "data")
     assert run_unread(command, *arguments) == ""
     assert (scratch / result).stat().st_size > 0
 

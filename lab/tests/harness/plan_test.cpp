@@ -1,8 +1,10 @@
 #include "harness/plan.hpp"
 
+#include <cstdint>
 #include <string>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "harness/json_fields.hpp"
 #include "harness/layout.hpp"
@@ -118,6 +120,27 @@ TEST(Plan, RefusesPacesThatDoNotGoTogether) {
             "cells[0].rate_bytes_per_s: needs queue_depth 1");
   EXPECT_EQ(refused(R"("program": "once", "time_ms": 2)"),
             "cells[0].time_ms: needs program stream");
+}
+
+// What cached reads in these calls of a file of this size get without "cache_bytes", with 1 MiB
+// pages.
+std::uint64_t cache_bytes_for(const std::string& file_bytes, const std::string& call_bytes) {
+  return read_plan(R"({"schema": "ferry.plan/3", "runtime": {"page_bytes": 1048576}, "cells": [
+    {"id": "a", "interface": "ferry", "placement": "compute", "operation": "read", "path": "/f",
+    "transfer_bytes": )" +
+                   call_bytes + R"(, "total_bytes": )" + file_bytes + "}]}")
+      .runtime.cache_bytes;
+}
+
+TEST(Plan, CachesThatNobodySizedHoldTheFileOrAQuarterOfTheMemory) {
+  constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
+  EXPECT_EQ(cache_bytes_for("1048576", "4096"), 64 * MiB);
+  EXPECT_EQ(cache_bytes_for("104857600", "4096"), 125 * MiB);
+  const auto memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                            static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const std::uint64_t largest = cache_bytes_for("1125899906842624", "1073741824");
+  EXPECT_LE(largest, memory_bytes / 4);
+  EXPECT_GT(largest, 125 * MiB);
 }
 
 Cell with_operation(const std::string& changes) {

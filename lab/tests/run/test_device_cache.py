@@ -99,14 +99,9 @@ def test_host_is_measured_without_a_cache_beside_it(data: Path) -> None:
     assert with_cache["page_cache"] == {"cache_bytes": 4 << 20, "page_bytes": PAGE}
 
 
-def test_a_cache_that_nobody_sized_holds_the_file(data: Path) -> None:
+def test_a_cache_that_nobody_sized_is_small_for_a_small_file(data: Path) -> None:
+    """plan_test.cpp has the sizes for large ones, whose memory would take long to clear."""
     status, lines = run_bench({"cells": [cell(data, placement="compute")]})
     assert status == 0
     (runtime,) = lines[0]["runtimes"]
     assert runtime["page_cache"]["cache_bytes"] == 64 << 20
-    huge = cell(data, placement="compute", transfer_bytes=1 << 30, total_bytes=1 << 50)
-    status, lines = run_bench({"cells": [huge], "runtime": {"arena_bytes": 4 << 20}})
-    assert status == 1  # the file is smaller
-    environment = lines[0]
-    cache = environment["runtimes"][0]["page_cache"]["cache_bytes"]
-    assert cache <= environment["machine"]["memory_bytes"] // 4
