@@ -97,6 +97,9 @@ class Plot(ABC):
                 page[layout] = svg.for_page(drawn.decode(), f"{name}-{layout}", title, tips.texts)
                 if layout == "wide":
                     files["svg"] = drawn
+                    for artist in figure.findobj():
+                        if artist.get_gid() in tips.texts:  # transparent, but drawn as slowly as a line
+                            artist.set_visible(False)
                     dpi = _UNITS_PER_INCH * _PNG_SCALE
                     files["png"] = _save(figure, "png", dpi=dpi, metadata={"Software": None})
         return Rendered(page, files)
