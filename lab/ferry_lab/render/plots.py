@@ -1,4 +1,4 @@
-"""Plots of results, and their conversion to SVG and PNG.
+"""Plots of results, and their conversion to SVG, PDF and PNG.
 
 Each plot is drawn twice for the page, wide and narrow, because a drawing scaled down to a phone is
 unreadable. render.curves and render.bars define the contents; units are CSS pixels. Only drawing
@@ -32,6 +32,7 @@ SURFACE, INK, MUTED, GRID = (ROLES[name][0] for name in ("surface", "ink", "mute
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "ferry",  # the same plot gives the same file
+    "pdf.fonttype": 42,  # text stays text: type 3, the default, is refused by some publishers
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 12.0,
@@ -52,6 +53,7 @@ _SETTINGS: dict[Any, Any] = {
     "figure.facecolor": SURFACE,
     "axes.facecolor": SURFACE,
 }
+ENDINGS = ("pdf", "png", "svg")
 _NO_FACTS = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
@@ -100,6 +102,7 @@ class Plot(ABC):
                     for artist in figure.findobj():
                         if artist.get_gid() in tips.texts:  # transparent, but drawn as slowly as a line
                             artist.set_visible(False)
+                    files["pdf"] = _save(figure, "pdf", metadata=dict.fromkeys(("Creator", "Producer", "CreationDate")))
                     dpi = _UNITS_PER_INCH * _PNG_SCALE
                     files["png"] = _save(figure, "png", dpi=dpi, metadata={"Software": None})
         return Rendered(page, files)

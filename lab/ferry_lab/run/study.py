@@ -23,6 +23,7 @@ from ferry.errors import FerryError
 from ferry.files import check_folder, signals_ignored
 from ferry.native import Json
 from ferry.sizes import KIB, MIB
+from ferry_lab.render import plots
 from ferry_lab.render.sections import Answer, Section, conclusions
 from ferry_lab.render.terminal import print_study
 from ferry_lab.results import results
@@ -324,7 +325,7 @@ def write_out(out: str | None, files: Mapping[str, bytes], overwrite: bool) -> N
         return
     folder = Path(out)
     for old in (folder / PLOTS).glob("*.*"):  # only --overwrite allows any
-        if old.suffix in (".png", ".svg"):
+        if old.suffix[1:] in plots.ENDINGS:
             old.unlink()
     if overwrite:
         (folder / REPORT_HTML).unlink(missing_ok=True)

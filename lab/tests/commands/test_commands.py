@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 from documents import SCHEMA, measured, validated
+from ferry_lab.render.plots import ENDINGS
 from ferry_lab.results.records import CacheCounters
 from ferry_lab.run.bench import _COLUMNS
 from ferry_lab.run.plan import INTERFACES, PLACEMENTS
@@ -189,7 +190,7 @@ def test_the_study_ends_with_tables_conclusions_and_results(command: Command, tm
     assert f"study placements --quick --repeats 2 --dir {other} --out {out}" in html
     plots = {path.name for path in (out / "plots").iterdir()}
     names = ("reads", "writes", "programs-read", "programs-write")
-    assert plots == {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
+    assert plots == {f"{name}.{ending}" for name in names for ending in ENDINGS}
 
     command.fails("study", "placements", "--quick", "--out", out, says="results.json")
 
@@ -211,7 +212,7 @@ def test_the_other_studies_end_like_that(
         assert sentence in shown
     assert len(document["comparisons"]) > 40
     assert {path.name for path in (out / "plots").iterdir()} == {
-        f"{plot}.{ending}" for plot in plots for ending in ("png", "svg")
+        f"{plot}.{ending}" for plot in plots for ending in ENDINGS
     }
 
 

@@ -10,13 +10,24 @@ from ferry.sizes import KIB
 from ferry_lab.render.bars import Bar, BarPanel, Bars
 from ferry_lab.render.curves import Curves, Panel, Series
 from ferry_lab.render.plot_style import LOOKS, PALETTE, ROLES, looks
-from ferry_lab.render.plots import Plot, spread_labels
+from ferry_lab.render.plots import ENDINGS, Plot, spread_labels
 from support import run_python
 
 
 def texts(plot: Plot) -> set[str]:
     drawn = ElementTree.fromstring(plot.render("a", "title").files["svg"])
     return {e.text or "" for e in drawn.iter() if e.tag.endswith("text")}
+
+
+def test_the_same_plot_gives_the_same_files() -> None:
+    """Of which the PDF has text that can be searched."""
+    plot = Bars([BarPanel("bars", [Bar("read", "read", [1.0], 0.9, 1.1, "1.0", "a tip")])])
+    files = plot.render("a", "title").files
+    assert files == plot.render("a", "title").files
+    assert sorted(files) == list(ENDINGS)
+    assert files["pdf"].startswith(b"%PDF-")
+    assert b"/CIDFontType2" in files["pdf"]
+    assert b"/Creat" not in files["pdf"]
 
 
 def test_without_a_home_nothing_is_said() -> None:

@@ -214,7 +214,7 @@ def test_old_plots_do_not_stay_beside_a_new_report(bench: Bench, options: study.
     study.run(Small(), options)
     plots = Path(str(options.out)) / study_files.PLOTS
     plots.mkdir(exist_ok=True)
-    for name in ("old.png", "old.svg", "of-the-user.txt"):
+    for name in ("old.pdf", "old.png", "old.svg", "of-the-user.txt"):
         (plots / name).write_text("")
     with pytest.raises(FerryError, match="exists; --overwrite replaces it"):
         study.run(Small(), options)
