@@ -224,12 +224,13 @@ bool waits_for_all(const char* name) {
 
 // Of such a function that only begins something, which has begun with nothing because its count is
 // too large: waits for its end. The caller gets an error, and will not do so.
-void end_with_nothing(const char* name, const Word* given, int words, int place) {
+void end_with_nothing(const char* name, const Word* given, int place) {
   alignas(16) char status[512];  // in no library are they larger
   const auto status_word = reinterpret_cast<Word>(&status);
   if (std::strstr(name, "File_i") != nullptr) {
     if (void* wait = dlsym(find_library(), "PMPI_Wait"); wait != nullptr)
-      reinterpret_cast<int (*)(Word, Word)>(wait)(given[words - 1], status_word);
+      // The request stands behind the count and the type.
+      reinterpret_cast<int (*)(Word, Word)>(wait)(given[place + 2], status_word);
     return;
   }
   const char* const begin = std::strstr(name, "_begin_c");
@@ -261,8 +262,7 @@ Word call(CallIndex index, Words... words) {
   if (!fits) given[place] = 0;
   if (!fits && !waits_for_all(names[number])) return 2;
   const Word code = pass(std::make_index_sequence<sizeof...(Words)>());
-  if (!fits && static_cast<int>(code) == 0)
-    end_with_nothing(names[number], given, sizeof...(Words), place);
+  if (!fits && static_cast<int>(code) == 0) end_with_nothing(names[number], given, place);
   return fits ? code : 2;  // MPI_ERR_COUNT of MPICH and Open MPI
 }
 

@@ -423,6 +423,11 @@ int PMPI_File_iread_at_all(void* file, long offset, void* data, int count, void*
   *request = 5;
   return 0;
 }
+int PMPI_File_iread_all(void* file, void* data, int count, void* type, int* request) {
+  printf("iread_all %d\\n", count);
+  *request = 6;
+  return 0;
+}
 int PMPI_Wait(int* request, int* status) {
   printf("wait %d\\n", *request);
   *request = *status = 0;
@@ -453,6 +458,7 @@ BEGINNING_PROGRAM = """
 #include <stdio.h>
 #include <dlfcn.h>
 typedef int Read(void*, long, void*, long, void*, int*);
+typedef int ReadOn(void*, void*, long, void*, int*);
 typedef int Begin(void*, const void*, long, void*);
 typedef int Write(void*, const void*, long, void*, int*);
 int main(void) {
@@ -463,6 +469,9 @@ int main(void) {
   int result = read((void*)1, 0, "data", 3, (void*)2, &request);
   printf("%d %d\\n", result, request);
   result = read((void*)1, 0, "data", 1L << 31, (void*)2, &request);
+  printf("%d %d\\n", result, request);
+  ReadOn* read_on = (ReadOn*)dlsym(RTLD_DEFAULT, "MPI_File_iread_all_c");
+  result = read_on((void*)1, "data", 1L << 31, (void*)2, &request);
   printf("%d %d\\n", result, request);
   printf("%d\\n", begin((void*)1, "data", 3, (void*)2));
   printf("%d\\n", begin((void*)1, "data", 1L << 31, (void*)2));
@@ -523,7 +532,7 @@ def test_functions_with_large_counts_do_what_a_library_without_them_can(tmp_path
 def test_what_is_refused_where_it_begins_ends_for_the_other_ranks(tmp_path: Path) -> None:
     program = program_of_another_library(tmp_path, BEGINNING_PROGRAM)
     done = run_program(program, env=environment(LD_PRELOAD=str(LIBRARY)))
-    reads = ["iread_at_all 3", "0 5", "iread_at_all 0", "wait 5", "2 0"]
+    reads = ["iread_at_all 3", "0 5", "iread_at_all 0", "wait 5", "2 0", "iread_all 0", "wait 6", "2 0"]
     writes = ["write_ordered_begin data 3", "0", "write_ordered_begin data 0", "write_ordered_end 0x1 data 0", "2"]
     assert done.stdout.splitlines() == [*reads, *writes, "2"], done.stderr
 
