@@ -170,10 +170,14 @@ void Scheduler::offer(const std::shared_ptr<BulkRequest>& request, unsigned coun
   forget(*request);
   // Another call may have got a thread since, which may have begun with this one.
   request->wait(one_year);
+  const std::lock_guard lock(mutex_);
+  if (stopping_) throw Error(ESHUTDOWN, "the engine was shut down");
   throw Error(EAGAIN, "no thread could be started for transfers");
 }
 
+// Under the mutex.
 bool Scheduler::start_worker() {
+  if (stopping_) return false;
   try {
     workers_.reserve(workers_.size() + 1);  // before its thread runs
     workers_.push_back(std::make_unique<Worker>(*this, workers_.size()));
@@ -261,7 +265,7 @@ void Scheduler::start_for_lines_with_nobody() {
 void Scheduler::try_thread_again() {
   if (!lacks_thread_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mutex_);
-  if (!stopping_) start_for_lines_with_nobody();
+  start_for_lines_with_nobody();
 }
 
 void Scheduler::wake_one() {

@@ -251,9 +251,10 @@ TEST(HungStorageTransfers, LeaveOthersAWorkerOnceOneCanBeStarted) {
   std::string to(wanted.size(), ' ');
   const Future other = [&] {
     const NoThreads none;
-    return file.read_at_async(to.data(), to.size(), 0);
+    Future begun = file.read_at_async(to.data(), to.size(), 0);
+    EXPECT_EQ(scheduler->workers_started(), 1U);
+    return begun;
   }();
-  EXPECT_EQ(scheduler->workers_started(), 1U);
   EXPECT_TRUE(eventually([&] { return other.ready(); }));
   EXPECT_FALSE(held.ready());
   storage->failing().all_hang = false;
