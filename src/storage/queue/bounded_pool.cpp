@@ -32,6 +32,11 @@ bool BoundedCall::try_end_early(int error) {
   return true;
 }
 
+void BoundedCall::cancel() {
+  cancelled_.exchange(true, std::memory_order_acq_rel);
+  try_end_early(-ECANCELED);
+}
+
 // `unwanted`: the file of an open that has just succeeded.
 void BoundedCall::answer(int error, std::unique_ptr<File>& unwanted) {
   over_.store(true, std::memory_order_release);
@@ -223,7 +228,7 @@ Operation* BoundedQueue::reap() {
 void BoundedQueue::cancel(Operation& operation) {
   if (operation.kind == Kind::close || !pool_.made_here()) return;
   if (const auto found = calls_.find(&operation); found != calls_.end()) {
-    found->second->end_early(-ECANCELED);
+    found->second->cancel();
   }
 }
 

@@ -52,6 +52,8 @@ class BoundedCall {
   // The same, but returns false at once while the worker is at the operation's memory, which may
   // hang: that must not hold up the pool. Returns whether the call is over.
   bool try_end_early(int error);
+  // Ends it with -ECANCELED: now, or else once the worker has left the operation's memory.
+  void cancel();
   void finish(std::int64_t result);
   bool over() const { return over_.load(std::memory_order_acquire); }
   Clock::time_point deadline() const { return deadline_; }
@@ -62,8 +64,12 @@ class BoundedCall {
   // early.
   template <class Use>
   bool touch(Use use) {
-    const std::lock_guard lock(mutex_);
-    if (!over()) use(operation_);
+    {
+      const std::lock_guard lock(mutex_);
+      if (!over()) use(operation_);
+    }
+    // After the lock, as cancel() takes it after its own exchange: one of the two sees the other.
+    if (cancelled_.exchange(false, std::memory_order_acq_rel)) end_early(-ECANCELED);
     return !over();
   }
   // 0, or -ECANCELED if this was ended early, and the library must not be called any more.
@@ -83,6 +89,7 @@ class BoundedCall {
   std::unique_ptr<File> closed_;
   std::mutex mutex_;                       // guards what follows; held while `operation_` is in use
   std::atomic<bool> over_{false};          // may be read without it
+  std::atomic<bool> cancelled_{false};     // not guarded by it
   std::shared_ptr<LateChanges> changing_;  // of the file that the library is changing
   std::optional<LateChange> late_;
 };

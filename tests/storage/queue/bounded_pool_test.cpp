@@ -19,6 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::eventually;
 using test::NoThreads;
+using test::within_patience;
 
 constexpr std::size_t late_max = 64;
 
@@ -71,8 +72,9 @@ class Opening final : public BoundedCall {
 // A read whose memory hangs, as that of a mapped file of a server that does not answer.
 class Copying final : public BoundedCall {
  public:
-  Copying(Operation& operation, Inbox& inbox, std::shared_ptr<Gate> gate)
-      : BoundedCall(operation, inbox, 20ms), gate_(std::move(gate)) {}
+  Copying(Operation& operation, Inbox& inbox, std::shared_ptr<Gate> gate,
+          std::chrono::milliseconds timeout)
+      : BoundedCall(operation, inbox, timeout), gate_(std::move(gate)) {}
   std::int64_t work(std::vector<char>& /*memory*/) override {
     touch([&](Operation& operation) {
       gate_->pass();
@@ -240,7 +242,7 @@ TEST_F(BoundedPoolTest, AnOpenThatIsAnsweredTooLateLeavesNoFile) {
 // Its call cannot be answered as long as that may change its memory. Others can.
 TEST_F(BoundedPoolTest, AThreadAtMemoryThatHangsHoldsUpNoOtherCall) {
   Operation stuck;
-  const auto call = std::make_shared<Copying>(stuck, inbox, gate);
+  const auto call = std::make_shared<Copying>(stuck, inbox, gate, 20ms);
   pool->execute(call);
   EXPECT_TRUE(eventually([&] { return gate->waiting == 1; }));
   std::this_thread::sleep_until(call->deadline() + 50ms);
@@ -252,6 +254,19 @@ TEST_F(BoundedPoolTest, AThreadAtMemoryThatHangsHoldsUpNoOtherCall) {
   finish(1);
   EXPECT_EQ(stuck.value, 5U);
   EXPECT_TRUE(stuck.result == 7 || stuck.result == -ETIMEDOUT) << stuck.result;
+}
+
+TEST_F(BoundedPoolTest, CancellingACallAtMemoryThatHangsDoesNotWait) {
+  Operation stuck;
+  const auto call = std::make_shared<Copying>(stuck, inbox, gate, 1h);
+  pool->execute(call);
+  ASSERT_TRUE(eventually([&] { return gate->waiting == 1; }));
+  within_patience("a cancellation", [&] { call->cancel(); });
+  EXPECT_FALSE(call->over());
+  gate->open();
+  finish(1);
+  EXPECT_EQ(stuck.value, 5U);
+  EXPECT_EQ(stuck.result, -ECANCELED);
 }
 
 TEST_F(BoundedPoolTest, CanBeEndedEarly) {
