@@ -407,6 +407,9 @@ void UringQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
   __kernel_timespec limit{count / 1'000'000'000, count % 1'000'000'000};
   io_uring_cqe* entry = nullptr;
   io_uring_submit_and_wait_timeout(&ring_, &entry, 1, &limit, nullptr);
+  // It does not wait while it takes none of the entries.
+  if (io_uring_sq_ready(&ring_) > 0 && nothing_finished())
+    InboxQueue::wait(seen, std::min<std::chrono::nanoseconds>(timeout, nap));
   rested();
   collect();
 }
@@ -416,9 +419,15 @@ void UringQueue::cancel(Operation& operation) {
   if (in_ring_ == 0) return;
   io_uring_sqe* const entry = next_entry();
   if (entry == nullptr) {
-    if (!withdraw_prepared(&operation)) return;  // it ends when the kernel has done it
-    operation.result = operation.done_bytes > 0 ? operation.done_bytes : -ECANCELED;
-    finish(operation);
+    if (withdraw_prepared(&operation)) {
+      operation.result = operation.done_bytes > 0 ? operation.done_bytes : -ECANCELED;
+      finish(operation);
+      return;
+    }
+    // Needs no entry, and does not wait (Linux 6.0). Where it fails, the transfer ends by itself.
+    io_uring_sync_cancel_reg now{};
+    now.addr = reinterpret_cast<std::uint64_t>(&operation);
+    static_cast<void>(io_uring_register_sync_cancel(&ring_, &now));
     return;
   }
   io_uring_prep_cancel(entry, &operation, 0);
