@@ -11,7 +11,7 @@ from ferry.errors import FerryError
 _PT_INTERP = 3
 _MOST_SCRIPTS = 5  # that the kernel follows, one the interpreter of the other
 # The beginnings of the names of glibc's loaders, on all processors.
-_LOADERS = ("ld-linux", "ld64.so", "ld.so")
+_LOADERS = ("ld-linux", "ld64.so", "ld.so", "ld-lsb", "ld-2.")
 
 
 class NotExecutableError(FerryError):

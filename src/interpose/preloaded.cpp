@@ -22,7 +22,8 @@ namespace {
 constexpr std::string_view variable = "LD_PRELOAD=";
 constexpr std::array<std::string_view, 2> own_names{"libferry_run.so", "libferry_mpiio.so"};
 // The beginnings of the names of glibc's loaders, on all processors.
-constexpr std::array<std::string_view, 3> glibcs_loaders{"ld-linux", "ld64.so", "ld.so"};
+constexpr std::array<std::string_view, 5> glibcs_loaders{"ld-linux", "ld64.so", "ld.so", "ld-lsb",
+                                                         "ld-2."};
 constexpr unsigned scripts_max = 5;  // that the kernel follows, one the interpreter of the other
 constexpr unsigned segments_max = 64;
 #if defined(__x86_64__)
@@ -106,18 +107,22 @@ bool refuses(int folder, const char* path) {
   return opened.number() >= 0 && refuses(opened.number(), scripts_max);
 }
 
-// As execvp finds it: the first that may be executed.
+// As execvp finds it: the first that may be executed and is no folder.
 bool searched_refuses(std::string_view name) {
   const char* const places = std::getenv("PATH");
   std::string_view rest = places != nullptr ? places : "/bin:/usr/bin";
   std::array<char, PATH_MAX> path;
   while (true) {
     const std::string_view folder = rest.substr(0, rest.find(':'));
-    if (folder.size() + name.size() + 2 <= path.size()) {
+    if (folder.size() + name.size() + 3 <= path.size()) {
       char* at = std::copy(folder.begin(), folder.end(), path.data());
       if (!folder.empty()) *at++ = '/';
-      *std::copy(name.begin(), name.end(), at) = '\0';
-      if (kernel_call(SYS_faccessat, AT_FDCWD, path.data(), X_OK) == 0)
+      at = std::copy(name.begin(), name.end(), at);
+      at[0] = '/';
+      at[1] = '\0';
+      const bool is_folder = kernel_call(SYS_faccessat, AT_FDCWD, path.data(), F_OK) == 0;
+      at[0] = '\0';
+      if (!is_folder && kernel_call(SYS_faccessat, AT_FDCWD, path.data(), X_OK) == 0)
         return refuses(AT_FDCWD, path.data());
     }
     if (folder.size() == rest.size()) return false;

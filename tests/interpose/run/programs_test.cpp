@@ -213,7 +213,8 @@ TEST_F(RunPrograms, ProgramsWithASanitizerAreAsPlain) {
     const std::string command = FERRY_SANITIZED_PREADS " " + what + " " + (directory_ / "first") +
                                 " " + (directory_ / "second") + " 0";
     const Ended plain = run(command);
-    ASSERT_EQ(plain.status, 0) << plain.output;
+    if (plain.status != 0)
+      GTEST_SKIP() << "absent: an address sanitizer that runs here: " << plain.output;
     const Ended with = run(environment(directory_ / "nobody", settings) + command);
     EXPECT_EQ(with.status, 0) << what << ": " << with.output;
     EXPECT_EQ(with.output, plain.output) << what;
@@ -261,7 +262,17 @@ TEST_F(RunPrograms, ProgramsThatCannotHaveItAreStartedWithoutIt) {
     const Ended with_others = preloaded(own + ":" FERRY_COUNTS_CALLS, way, other);
     EXPECT_EQ(with_others.output, FERRY_COUNTS_CALLS "\n") << way;
   }
-  EXPECT_EQ(run(settings + own + "' " FERRY_STARTS " execve " + script + " LD_PRELOAD").output, "");
+  EXPECT_EQ(preloaded(own, "execve", script).output, "");
+  EXPECT_EQ(preloaded(own + ":" FERRY_COUNTS_CALLS, "execve", script).output,
+            FERRY_COUNTS_CALLS "\n");
+  // A folder of the name is no program.
+  ASSERT_EQ(mkdir((directory_ / "before").c_str(), 0755), 0);
+  ASSERT_EQ(mkdir((directory_ / "before/printenv").c_str(), 0755), 0);
+  const std::string path = "PATH=" + (directory_ / "before") + ":" + directory_.path() + " ";
+  EXPECT_EQ(run("cd " + directory_.path() + "; " + path + "LD_PRELOAD='" + own + "' " +
+                FERRY_STARTS " execvp printenv LD_PRELOAD")
+                .output,
+            "");
 }
 
 TEST_F(RunPrograms, ChildrenThatNoHandlerOfForkSeesStartPrograms) {

@@ -71,8 +71,10 @@ int main(int count, char** words) {
   const char* slash = strrchr(program, '/');
   const char* name = slash != NULL ? slash + 1 : program;
   char folder[4096] = "";
-  if (slash != NULL) strncat(folder, program, (size_t)(slash - program));
-  setenv("PATH", folder, 1);
+  if (slash != NULL) {
+    strncat(folder, program, (size_t)(slash - program));
+    setenv("PATH", folder, 1);
+  }
   pid_t child = -1;
   if (strcmp(way, "posix_spawn") == 0) {
     if (posix_spawn(&child, program, NULL, NULL, list, environ) != 0) return 3;
