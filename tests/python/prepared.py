@@ -74,10 +74,12 @@ class _Prepared:
         pid = int(self._socket.recv(64))
         try:
             shown = _read_all([reading for reading, _ in pipes], time.monotonic() + timeout_s)
-        except TimeoutError:
+        except BaseException as error:  # a signal's, too: the next run must not find this one's status
             os.kill(pid, signal.SIGKILL)
             self._socket.recv(64)
-            raise subprocess.TimeoutExpired(arguments, timeout_s) from None
+            if isinstance(error, TimeoutError):
+                raise subprocess.TimeoutExpired(arguments, timeout_s) from None
+            raise
         finally:
             for reading, _ in pipes:
                 os.close(reading)

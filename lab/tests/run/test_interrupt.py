@@ -62,7 +62,7 @@ def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
         start = ["study", "placements", "--quick", "--file", data]
         return [*start, "--repeats", repeats, "--out", out]
 
-    with started(command, *arguments(8)) as process:
+    with started(command, *arguments(16)) as process:
         # The second group: then the first is kept at any machine speed.
         wait_until(lambda: (out / "unfinished.json").exists() and is_measuring(command))
         os.killpg(process.pid, signal.SIGINT)
@@ -74,7 +74,7 @@ def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
     assert list(scratch.iterdir()) == []
     assert [path.name for path in out.iterdir()] == ["unfinished.json"]
     command.fails(*arguments(7), says="differs in what is measured")
-    done = command.run(*arguments(8))
+    done = command.run(*arguments(16))
     assert done.returncode == 0
     assert "continuing from" in done.stderr
     assert "are from the interrupted run" in done.stdout
