@@ -238,12 +238,17 @@ bool Scheduler::wake(std::uint64_t place, unsigned count) {
       }
     }
     // Workers that are awake, as new ones are, look for work themselves.
+    bool starts = true;
     for (std::size_t ready = woken;
-         ready < most && workers_.size() < std::max(options_.workers, count); ++ready)
-      if (!start_worker()) break;
+         starts && ready < most && workers_.size() < std::max(options_.workers, count); ++ready)
+      starts = start_worker();
     if (const auto line = lines_.find(place); count > 0 && line != lines_.end()) {
       line->second.wants_worker = true;
-      start_for_lines_with_nobody();
+      if (starts) {
+        start_for_lines_with_nobody();
+      } else {  // those that are there try again
+        lacks_thread_.store(true, std::memory_order_relaxed);
+      }
     }
     found = count == 0 || !workers_.empty();
     ringing_.fetch_add(1, std::memory_order_relaxed);
