@@ -71,7 +71,7 @@ CASES = [
     (["bench", "-r", "-R", "-b", "1m", "/proc/kallsyms"], 1, "has 0 bytes"),
     (["compare", "FILE"], 2, "'B'"),
     (["compare", "FILE", "missing"], 1, "is no JSON"),
-    (["compare", "missing", "FILE"], 1, "missing does not exist; name what ferry bench --json"),
+    (["compare", "missing", "FILE"], 1, "missing does not exist; name what ferry bench or ferry metadata --json"),
     (["compare", "--format", "html", "a", "b"], 2, "'html' is not one of"),
     (["import"], 2, "FILE"),
     (["import", "missing"], 1, "missing does not exist"),

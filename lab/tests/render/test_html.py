@@ -197,7 +197,8 @@ def test_plots_are_there_as_files(files: dict[str, bytes]) -> None:
         svg = ElementTree.fromstring(files[f"{PLOTS}/{name}.svg"])
         assert svg.tag == "{http://www.w3.org/2000/svg}svg"
         assert files[f"{PLOTS}/{name}.png"].startswith(PNG)
-    assert len(files) == 1 + 2 * len(names)
+        assert files[f"{PLOTS}/{name}.pdf"].startswith(b"%PDF-")
+    assert len(files) == 1 + 3 * len(names)
 
 
 def test_axes_have_readable_units(files: dict[str, bytes]) -> None:

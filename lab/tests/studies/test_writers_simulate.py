@@ -252,7 +252,7 @@ def test_the_command(command: Command, tmp_path: Path) -> None:
     assert "How many ranks should write" in page
     assert "nothing was measured" in page
     assert sorted(path.name for path in (out / "plots").iterdir()) == [
-        f"{name}.{ending}" for name in ("paper", "ranks", "writers") for ending in ("png", "svg")
+        f"{name}.{ending}" for name in ("paper", "ranks", "writers") for ending in ("pdf", "png", "svg")
     ]
     lines = (out / "results.csv").read_text().splitlines()
     assert len(lines) == 1 + len(document["rows"]) + len(document["paper"])
