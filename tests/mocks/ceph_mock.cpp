@@ -265,7 +265,8 @@ int ceph_rename(ceph::Client* mount, const char* from, const char* to) {
 }
 
 int ceph_link(ceph::Client* mount, const char* from, const char* to) {
-  return or_error(link(at(mount, from).c_str(), at(mount, to).c_str()));
+  return or_error(linkat(AT_FDCWD, at(mount, from).c_str(), AT_FDCWD, at(mount, to).c_str(),
+                         AT_SYMLINK_FOLLOW));
 }
 
 int ceph_symlink(ceph::Client* mount, const char* text, const char* path) {

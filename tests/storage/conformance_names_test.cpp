@@ -465,6 +465,13 @@ TEST_P(Conformance, MakesAndReadsLinks) {
   EXPECT_EQ(add_name("dir", "new"), -EPERM);
   EXPECT_EQ(add_name("f", "missing/new"), -ENOENT);
   EXPECT_EQ(add_name("f", "f/new"), -ENOTDIR);
+  // A second name of the link itself, or none: never one of what it leads to.
+  const bool refuses = storage->describe_path(link).name == "ceph";
+  EXPECT_EQ(add_name("link", "second"), refuses ? -EPERM : 0);
+  EXPECT_EQ(status_of("second", O_NOFOLLOW, status), refuses ? -ENOENT : 0);
+  EXPECT_TRUE(refuses || S_ISLNK(status.mode));
+  EXPECT_EQ(status_of("f", 0, status), 0);
+  EXPECT_EQ(status.links, 2U);
 }
 
 TEST_P(Conformance, ListsDirectories) {

@@ -96,7 +96,8 @@ int CephCall::add_name(CephMount& mount, const std::string& path, const std::str
   int error = explained(mount, path, status_of(mount, from, path.c_str(), AT_SYMLINK_NOFOLLOW));
   if (error == 0) error = LastName(new_path).refusal_of_link();
   if (error != 0) return error;
-  if (S_ISDIR(from.mode)) return -EPERM;
+  // The library would give the name of a link to what it leads to.
+  if (S_ISDIR(from.mode) || S_ISLNK(from.mode)) return -EPERM;
   error = mount.library().ceph_link(mount.get(), path.c_str(), new_path.c_str());
   return explained(mount, new_path, error);
 }

@@ -10,9 +10,10 @@ ln -s ../numbers from/a/link
 ln -s nowhere from/dangling
 ln from/a/short from/a/twin
 find from -exec touch -h -d 2020-01-02T03:04:05Z {} +
-# -J: without the times of links, which some servers of NFS (Ganesha's) take and do not set.
-copy() { rsync -rlptHJi "$@" | sort; }
-same() { rsync -rlptHJcni --delete from/ "$1"/; diff -r --no-dereference from "$1"; }
+# -J: without the times of links, which some servers of NFS (Ganesha's) take and do not set. -O: nor of
+# folders, which in CephFS keep a time that was set when names in them change.
+copy() { rsync -rlptHJOi "$@" | sort; }
+same() { rsync -rlptHJOcni --delete from/ "$1"/; diff -r --no-dereference from "$1"; }
 
 copy from/ to
 same to
@@ -34,7 +35,7 @@ cp -a to shorter
 truncate -s 70000 shorter/numbers
 truncate -s 9 shorter/a/twin
 copy --append-verify from/ shorter
-rsync -rlptHJcni from/ shorter
+rsync -rlptHJOcni from/ shorter
 # Files that did not change become names of those that are there.
 copy --link-dest="$PWD/to" from/ second
 stat -c '%n %h' second/numbers to/numbers
