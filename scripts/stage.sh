@@ -21,12 +21,12 @@ without_random_addresses() {
   fi
 }
 
-# BUILD-PRESET TEST-PRESET [CTEST-OPTION...]; at_once: how many tests run at the same time, one for each CPU
-# unless it says otherwise.
+# BUILD-PRESET TEST-PRESET [CTEST-OPTION...]
 build_and_test() {
   setup_build "$1"
   shift
-  ctest --preset "$1" --parallel "${at_once:-$(nproc)}" --output-on-failure --no-tests=error "${@:2}" |
+  # One test per CPU: with more the CPUs have no more to do.
+  ctest --preset "$1" --parallel "$(nproc)" --output-on-failure --no-tests=error "${@:2}" |
     only_news
   print_slowest "$1"
 }
@@ -79,15 +79,11 @@ stage_python() {
 stage_asan_build() { setup_build asan; }
 stage_tsan_build() { setup_build tsan; }
 
-# Half as many tests as CPUs on top: tests wait for a third of their time, and by now no stage beside
-# these uses it.
-more_than_cpus() { printf '%d' "$((($(nproc) * 3 + 1) / 2))"; }
-
-stage_asan() { at_once=$(more_than_cpus) build_and_test asan asan; }
+stage_asan() { build_and_test asan asan; }
 
 stage_tsan() {
   without_random_addresses tsan
-  at_once=$(more_than_cpus) build_and_test tsan tsan
+  build_and_test tsan tsan
 }
 
 # NAME WHAT: the wheels of python/requirements-NAME.txt, into the private environment.

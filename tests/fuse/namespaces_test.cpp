@@ -138,13 +138,15 @@ TEST_F(FuseNamespaces, TheServerKeepsNothingOfTheProgramsOpen) {
 }
 
 TEST_F(FuseNamespaces, AServerThatIsKilledIsAnError) {
-  // Its children are none of the program's: it looks for them by name.
+  // Its children are none of the program's: it looks for them by name. A call that the server dies
+  // under has another error.
   const Ended ended = mapped(
-      "for p in /proc/[0-9]*; do [ $(cat $p/comm 2>/dev/null) = ferry-mount ] && "
+      "for p in /proc/[0-9]*; do [ \"$(cat $p/comm 2>/dev/null)\" = ferry-mount ] && "
       "grep -q " +
       folder_.path() +
-      " $p/cmdline && kill -9 ${p#/proc/}; done; sleep 0.2; "
-      "cat place/file");
+      " $p/cmdline && kill -9 ${p#/proc/}; done; "
+      "for i in $(seq 100); do cat place/file 2>&1 | grep -q 'not connected' && break; "
+      "sleep 0.1; done; cat place/file");
   EXPECT_NE(ended.output.find("not connected"), std::string::npos) << ended.output;
   EXPECT_EQ(ended.status, 1);
 }
