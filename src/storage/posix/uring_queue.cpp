@@ -407,10 +407,10 @@ void UringQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
   __kernel_timespec limit{count / 1'000'000'000, count % 1'000'000'000};
   io_uring_cqe* entry = nullptr;
   io_uring_submit_and_wait_timeout(&ring_, &entry, 1, &limit, nullptr);
+  rested();
   // It does not wait while it takes none of the entries.
   if (io_uring_sq_ready(&ring_) > 0 && nothing_finished())
-    InboxQueue::wait(seen, std::min<std::chrono::nanoseconds>(timeout, nap));
-  rested();
+    PosixQueue::wait(seen, std::min<std::chrono::nanoseconds>(timeout, nap));
   collect();
 }
 
