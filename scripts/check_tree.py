@@ -314,8 +314,9 @@ def usings(tree: Tree) -> Iterator[str]:
         if not name.endswith((".cpp", ".cu")):
             continue
         text = COMMENT_OR_TEXT.sub("", (tree.root / name).read_text())
+        rest = USING.sub("", text)
         for short in sorted({short for _, short in USING.findall(text)}):
-            if not re.search(rf"(?<![\w.:>]){short}\b", USING.sub("", text)):
+            if not re.search(rf"(?<![\w.:>]){short}\b", rest):
                 yield f"{name}: declares {short} by using and does not use it"
 
 

@@ -16,10 +16,6 @@ std::string line_of(const fs::path& path) {
   return line;
 }
 
-bool begins_with(const std::string& text, const char* prefix) {
-  return text.rfind(prefix, 0) == 0;
-}
-
 // An NVMe disk's parent is a controller, whose parent has the driver.
 std::string driver_of(const fs::path& disk) {
   std::error_code error;
@@ -46,16 +42,16 @@ BlockDevice describe_block_device(const fs::path& folder) {
   } else if (fs::exists(disk / "dm", error)) {
     device.kind = "device mapper";
     device.detail = line_of(disk / "dm/name");
-  } else if (begins_with(device.disk, "loop")) {
+  } else if (device.disk.starts_with("loop")) {
     device.kind = "loop";
     device.detail = line_of(disk / "loop/backing_file");
-  } else if (begins_with(device.disk, "nvme")) {
+  } else if (device.disk.starts_with("nvme")) {
     device.kind = "NVMe";
-  } else if (begins_with(device.driver, "virtio")) {
+  } else if (device.driver.starts_with("virtio")) {
     device.kind = "virtio";
-  } else if (begins_with(device.disk, "sd") || begins_with(device.disk, "sr")) {
+  } else if (device.disk.starts_with("sd") || device.disk.starts_with("sr")) {
     device.kind = "SCSI";
-  } else if (begins_with(device.disk, "zram")) {
+  } else if (device.disk.starts_with("zram")) {
     device.kind = "zram";
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(disk / "slaves", error))

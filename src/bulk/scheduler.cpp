@@ -170,8 +170,7 @@ void Scheduler::offer(const std::shared_ptr<BulkRequest>& request, unsigned coun
   forget(*request);
   // Another call may have got a thread since, which may have begun with this one.
   request->wait(one_year);
-  const std::lock_guard lock(mutex_);
-  if (stopping_) throw Error(ESHUTDOWN, "the engine was shut down");
+  check_usable();  // if it was shut down, that is why
   throw Error(EAGAIN, "no thread could be started for transfers");
 }
 

@@ -38,10 +38,6 @@ std::string_view last_part(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // all of it where there is no slash
 }
 
-bool begins_with(std::string_view text, std::string_view begin) {
-  return text.substr(0, begin.size()) == begin;
-}
-
 // ---- programs ----------------------------------------------------------------------------------
 
 // An open file, by bare system calls.
@@ -78,7 +74,7 @@ bool has_other_loader(int file, const ElfW(Ehdr) & header) {
         !read_at(file, loader.data(), segment.p_filesz, segment.p_offset))
       return false;
     return std::none_of(glibcs_loaders.begin(), glibcs_loaders.end(), [&](std::string_view one) {
-      return begins_with(last_part(loader.data()), one);
+      return last_part(loader.data()).starts_with(one);
     });
   }
   return false;
@@ -155,7 +151,7 @@ bool is_own(std::string_view library) {
 }
 
 bool names_this_library(std::string_view entry) {
-  if (!begins_with(entry, variable)) return false;
+  if (!entry.starts_with(variable)) return false;
   bool found = false;
   for_libraries(entry.substr(variable.size()),
                 [&](std::string_view one) { found = found || is_own(one); });

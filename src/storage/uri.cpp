@@ -15,10 +15,6 @@ constexpr std::string_view pvfs2_prefix = "pvfs2:/";
 constexpr unsigned timeout_max_s = 3600;
 constexpr unsigned id_max = 0xfffffffe;
 
-bool begins_with(std::string_view text, std::string_view prefix) {
-  return text.substr(0, prefix.size()) == prefix;
-}
-
 // Throws std::invalid_argument for anything but a number from `least` to `most`.
 unsigned parse_number(std::string_view text, std::string_view what, unsigned least, unsigned most) {
   unsigned value = 0;
@@ -83,9 +79,9 @@ void parse_query(std::string_view query, Uri& uri) {
 }  // namespace
 
 Scheme scheme_of(std::string_view path) {
-  if (begins_with(path, nfs_prefix)) return Scheme::nfs;
-  if (begins_with(path, pvfs2_prefix)) return Scheme::pvfs2;
-  return begins_with(path, ceph_prefix) ? Scheme::ceph : Scheme::posix;
+  if (path.starts_with(nfs_prefix)) return Scheme::nfs;
+  if (path.starts_with(pvfs2_prefix)) return Scheme::pvfs2;
+  return path.starts_with(ceph_prefix) ? Scheme::ceph : Scheme::posix;
 }
 
 const char* name_of(Scheme scheme) {
@@ -147,7 +143,7 @@ void Uri::allow_only(std::string_view known) const {
 }
 
 Uri parse_uri(std::string_view text) {
-  const bool local = begins_with(text, ceph_prefix) || begins_with(text, pvfs2_prefix);
+  const bool local = text.starts_with(ceph_prefix) || text.starts_with(pvfs2_prefix);
   const std::string_view separator = local ? ":" : "://";
   const std::size_t start = text.find(separator);
   if (start == std::string_view::npos) throw std::invalid_argument("not a URI with ://");

@@ -19,7 +19,6 @@ from ferry_lab.stats.limits import FINDING_PAIRS_MIN
 
 LATENCY = "latency_{}_ns"
 
-
 Measured = Document | MetadataResults
 
 
@@ -34,7 +33,8 @@ class Phase:
 def compare(paths: tuple[str, str], documents: tuple[Measured, Measured]) -> ResultsComparison:
     """Returns the comparison. Raises FerryError where no row is in both."""
     of_a, of_b = (_rows(path, document) for path, document in zip(paths, documents, strict=True))
-    common = [name for name in of_a if name in of_b and isinstance(of_a[name], Phase) == isinstance(of_b[name], Phase)]
+    alike = isinstance(documents[0], MetadataResults) == isinstance(documents[1], MetadataResults)
+    common = [name for name in of_a if alike and name in of_b]
     if not common:
         raise FerryError(
             f"{paths[0]} ({', '.join(of_a)}) and {paths[1]} ({', '.join(of_b)}) have no row in common; "
@@ -45,8 +45,8 @@ def compare(paths: tuple[str, str], documents: tuple[Measured, Measured]) -> Res
         a=_file(paths[0], documents[0]),
         b=_file(paths[1], documents[1]),
         rows=[row for name in common for row in _compare_rows(of_a[name], of_b[name])],
-        only_in_a=[name for name in of_a if name not in common],
-        only_in_b=[name for name in of_b if name not in common],
+        only_in_a=[name for name in of_a if name not in of_b],
+        only_in_b=[name for name in of_b if name not in of_a],
         differences=_differences(documents, [(of_a[name], of_b[name]) for name in common]),
     )
 

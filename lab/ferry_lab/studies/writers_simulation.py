@@ -7,6 +7,7 @@ arrived. studies.cluster_model has the costs.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -74,8 +75,8 @@ class _Simulation:
         self.network_mb_per_s = cluster.network.total_mb_per_s
         self.latency_s = cluster.network.latency_ms / 1000
         self.network = Station(self.clock)
-        self.links: dict[int, Station] = {}
-        self.exchanges: dict[int, Station] = {}
+        self.links = defaultdict[int, Station](lambda: Station(self.clock))
+        self.exchanges = defaultdict[int, Station](lambda: Station(self.clock))
         backlog = metadata.create_backlog if self.writes else metadata.open_backlog
         self.metadata = CrowdedStation(self.clock, backlog)
         self.opens_s = 0.0
@@ -115,9 +116,7 @@ class _Simulation:
 
     def request(self, node: int, stream: int, server: int, size: int, done: Action) -> None:
         """Brings one request to its server, or its answer from there."""
-        link = self.links.get(node)
-        if link is None:
-            link = self.links[node] = Station(self.clock)
+        link = self.links[node]
         self.requests += 1
         size_mb = size / MB
         link_s, network_s = size_mb / self.link_mb_per_s, size_mb / self.network_mb_per_s
@@ -213,9 +212,7 @@ class _Writer:
         if not may:
             return
         self.exchanging = True
-        link = self.all.exchanges.get(self.node)
-        if link is None:
-            link = self.all.exchanges[self.node] = Station(self.all.clock)
+        link = self.all.exchanges[self.node]
         client = self.all.cluster.client
         link.serve(self.rank_bytes / MB / client.exchange_mb_per_s, self._exchanged)
 
