@@ -15,6 +15,11 @@ namespace {
 constexpr std::uint64_t window_bytes = std::uint64_t{1} << 30;  // of mincore
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;    // of warming reads
 
+// Whether so few bytes can have come beside the data.
+bool almost_none(std::uint64_t came_bytes, std::uint64_t bytes) {
+  return came_bytes == 0 || came_bytes < bytes / 64;
+}
+
 struct Residency {
   std::uint64_t pages = 0;
   std::uint64_t resident = 0;
@@ -110,15 +115,14 @@ CacheState confirm(CacheState before, std::uint64_t bytes,
                    std::optional<std::uint64_t> storage_read_bytes) {
   if (!storage_read_bytes) return before;
   const bool denied = (before == CacheState::cold && *storage_read_bytes < bytes) ||
-                      (before == CacheState::hot && *storage_read_bytes > 0);
+                      (before == CacheState::hot && !almost_none(*storage_read_bytes, bytes));
   return denied ? CacheState::unverified : before;
 }
 
 CacheState state_by_network(std::uint64_t bytes, std::optional<std::uint64_t> network_read_bytes) {
-  constexpr std::uint64_t share_of_messages = 64;
   if (!network_read_bytes) return CacheState::unverified;
   if (*network_read_bytes >= bytes) return CacheState::cold;
-  return *network_read_bytes < bytes / share_of_messages ? CacheState::hot : CacheState::unverified;
+  return almost_none(*network_read_bytes, bytes) ? CacheState::hot : CacheState::unverified;
 }
 
 const char* name_of(CacheState state) {

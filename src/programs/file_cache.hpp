@@ -52,7 +52,8 @@ CacheState make_hot(const PlainFile& file, std::uint64_t bytes);
 
 // The state to report after a repeat that read `bytes` through the page cache, given the bytes that
 // the kernel counted from the storage (absent: unknown). A cold read brings at least its own bytes
-// from storage; a hot one none.
+// from storage; a hot one almost none (a page of a library, or a block of the file system's own, is
+// counted too).
 CacheState confirm(CacheState before, std::uint64_t bytes,
                    std::optional<std::uint64_t> storage_read_bytes);
 

@@ -23,9 +23,12 @@ TEST(CacheStates, ColdReadsBringTheirBytesFromTheStorage) {
   EXPECT_EQ(confirmed(CacheState::cold, 0), "unverified");
 }
 
-TEST(CacheStates, HotReadsBringNothing) {
+TEST(CacheStates, HotReadsBringAlmostNothing) {
   EXPECT_EQ(confirmed(CacheState::hot, 0), "hot");
-  EXPECT_EQ(confirmed(CacheState::hot, 4096), "unverified");
+  EXPECT_EQ(confirmed(CacheState::hot, bytes / 64 - 1), "hot");  // the process's other pages
+  EXPECT_EQ(confirmed(CacheState::hot, bytes / 64), "unverified");
+  EXPECT_EQ(name_of(confirm(CacheState::hot, 8, 0)), std::string("hot"));
+  EXPECT_EQ(name_of(confirm(CacheState::hot, 8, 1)), std::string("unverified"));
 }
 
 TEST(CacheStates, AreAsTheyWereWhereTheKernelDoesNotTell) {
