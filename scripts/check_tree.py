@@ -53,6 +53,7 @@ ARROWS: dict[str, set[str]] = {
     "examples": {"include", "python/ferry"},
     "rigs": set(),
     "scripts": set(),
+    "spack": set(),
     "tests": {"*"},
     "verification": set(),
 }
