@@ -19,26 +19,26 @@ long kernel_call(long number, Words... words) {
       return static_cast<long>(one);
     }
   };
-  const long all[7] = {word(words)...};
+  const long values[7] = {word(words)...};
 #if defined(__x86_64__)
   long result = 0;
-  register long fourth __asm__("r10") = all[3];
-  register long fifth __asm__("r8") = all[4];
-  register long sixth __asm__("r9") = all[5];
+  register long fourth __asm__("r10") = values[3];
+  register long fifth __asm__("r8") = values[4];
+  register long sixth __asm__("r9") = values[5];
   __asm__ volatile("syscall"
                    : "=a"(result)
-                   : "a"(number), "D"(all[0]), "S"(all[1]), "d"(all[2]), "r"(fourth), "r"(fifth),
-                     "r"(sixth)
+                   : "a"(number), "D"(values[0]), "S"(values[1]), "d"(values[2]), "r"(fourth),
+                     "r"(fifth), "r"(sixth)
                    : "rcx", "r11", "memory");
   return result;
 #elif defined(__aarch64__)
   register long call __asm__("x8") = number;
-  register long first __asm__("x0") = all[0];
-  register long second __asm__("x1") = all[1];
-  register long third __asm__("x2") = all[2];
-  register long fourth __asm__("x3") = all[3];
-  register long fifth __asm__("x4") = all[4];
-  register long sixth __asm__("x5") = all[5];
+  register long first __asm__("x0") = values[0];
+  register long second __asm__("x1") = values[1];
+  register long third __asm__("x2") = values[2];
+  register long fourth __asm__("x3") = values[3];
+  register long fifth __asm__("x4") = values[4];
+  register long sixth __asm__("x5") = values[5];
   __asm__ volatile("svc #0"
                    : "+r"(first)
                    : "r"(call), "r"(second), "r"(third), "r"(fourth), "r"(fifth), "r"(sixth)

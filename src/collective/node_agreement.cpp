@@ -15,7 +15,7 @@ namespace ferry::collective {
 namespace {
 
 // How long a rank that has a CPU looks before it sleeps.
-constexpr std::chrono::microseconds spin{200};
+constexpr std::chrono::microseconds agreement_spin{200};
 
 }  // namespace
 
@@ -80,7 +80,7 @@ bool NodeAgreement::looks_for(const std::atomic_ref<std::uint32_t>& round) const
   do {
     for (int looks = 0; looks < 100; ++looks)
       if (round.load() == round_) return true;
-  } while (team_.has_cpu() && Clock::now() - begin < spin);
+  } while (team_.has_cpu() && Clock::now() - begin < agreement_spin);
   return false;
 }
 

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 namespace ferry::bench {
-using Json = nlohmann::ordered_json;
-
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 Json part_facts(const storage::LayoutPart& part) {
   Json facts = {{"begin_bytes", part.begin_bytes}, {"end_bytes", nullptr}};

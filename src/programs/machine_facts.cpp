@@ -15,8 +15,11 @@
 #include "storage/uri.hpp"
 
 namespace ferry::bench {
+namespace {
 
 using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);

@@ -18,12 +18,18 @@ void open_and_close(const std::string& path, int flags) {
 
 TEST(Errors, OpeningFailsOnAllRanks) {
   const SharedDirectory directory;
-  for (const auto& [name, flags, error] :
-       {std::tuple("missing", O_RDWR, ENOENT), std::tuple("no/file", O_CREAT | O_RDWR, ENOENT),
-        std::tuple("a", O_CREAT | O_RDWR | O_APPEND, EINVAL),
-        std::tuple("b", O_CREAT | O_EXCL | O_RDWR, 0),
-        std::tuple("b", O_CREAT | O_EXCL | O_RDWR, EEXIST)})
-    EXPECT_EQ(error_of([&] { open_and_close(directory / name, flags); }), error) << name;
+  struct Opening {
+    const char* name;
+    int flags;
+    int error;
+  };
+  for (const Opening& one :
+       {Opening{"missing", O_RDWR, ENOENT}, Opening{"no/file", O_CREAT | O_RDWR, ENOENT},
+        Opening{"a", O_CREAT | O_RDWR | O_APPEND, EINVAL},
+        Opening{"b", O_CREAT | O_EXCL | O_RDWR, 0},
+        Opening{"b", O_CREAT | O_EXCL | O_RDWR, EEXIST}})
+    EXPECT_EQ(error_of([&] { open_and_close(directory / one.name, one.flags); }), one.error)
+        << one.name;
 }
 
 TEST(Errors, AFullDeviceIsToldToAllRanks) {

@@ -76,12 +76,10 @@ TEST_F(Nodes, ExtentsOfIrregularViewsAreMergedBeforeTheyCross) {
   // one extent on a node.
   std::vector<Extent> mine;
   std::int64_t at = 0;
-  std::int64_t bytes = 0;
   for (std::int64_t i = 0; i < 40; ++i) {
     for (int of = 0; of < ranks(); ++of) {
       const std::int64_t length = 100 + i * 7 + of;
       if (of == rank()) mine.push_back({at, length});
-      if (of == rank()) bytes += length;
       at += length;
     }
   }

@@ -83,13 +83,13 @@ class NthStorage final : public storage::Storage {
       if (storage_.refuses(operation)) return answer(operation, -ETIMEDOUT);
       if (!storage_.point.strikes()) return inner_->submit(operation);
       storage_.struck_kind = operation.kind;
-      const int error = -storage_.error;
+      const int failure = -storage_.error;
       switch (operation.kind == Kind::close ? FaultMode::done : storage_.mode.load()) {
         case FaultMode::shortened:
           if (halve(operation)) return inner_->submit(operation);
           [[fallthrough]];
         case FaultMode::refused:
-          return answer(operation, error);
+          return answer(operation, failure);
         case FaultMode::late:
           if (is_change(operation.kind) && operation.file->scheme() == storage::Scheme::posix) {
             storage_.carry_out_later(operation);
@@ -97,7 +97,7 @@ class NthStorage final : public storage::Storage {
           }
           [[fallthrough]];
         case FaultMode::done:
-          failing_[&operation] = error;
+          failing_[&operation] = failure;
           return inner_->submit(operation);
       }
     }
@@ -112,13 +112,13 @@ class NthStorage final : public storage::Storage {
       if (operation == nullptr || failing_.empty()) return operation;
       const auto failing = failing_.find(operation);
       if (failing == failing_.end()) return operation;
-      const int error = failing->second;
+      const int failure = failing->second;
       failing_.erase(failing);
       // A server's file takes a close to go away.
       const storage::File* opened = operation->opened.get();
       if (opened != nullptr && opened->scheme() != storage::Scheme::posix) return operation;
       operation->opened.reset();
-      operation->result = error;
+      operation->result = failure;
       return operation;
     }
     void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) override {
@@ -137,8 +137,8 @@ class NthStorage final : public storage::Storage {
     }
 
    private:
-    void answer(storage::Operation& operation, int error) {
-      operation.result = error;
+    void answer(storage::Operation& operation, int result) {
+      operation.result = result;
       answered_.push_back(&operation);
     }
     // Returns false if there is nothing to halve.
@@ -173,7 +173,7 @@ class NthStorage final : public storage::Storage {
 
   void carry_out_later(const storage::Operation& operation) {
     const std::lock_guard lock(mutex_);
-    LateChange& late = late_.emplace();
+    LateChange& late = late_.emplace(LateChange{});
     for (const iovec& vector : operation.vectors) {
       const auto* begin = static_cast<const std::byte*>(vector.iov_base);
       late.data.insert(late.data.end(), begin, begin + vector.iov_len);

@@ -48,13 +48,13 @@ std::uint64_t ReadyTime::ns() const {
   return files_.empty() ? 0 : sum / files_.size();
 }
 
-std::vector<std::string> growth(const std::vector<Holdings>& samples, std::size_t warm_up,
+std::vector<std::string> growth(const std::vector<Holdings>& samples, std::size_t settling,
                                 const Allowance& allowance) {
   std::vector<std::string> found;
   const auto compare = [&](const char* what, std::uint64_t Holdings::*member, double share,
                            std::uint64_t more) {
     std::uint64_t before = 0;
-    for (std::size_t i = 0; i < warm_up; ++i)
+    for (std::size_t i = 0; i < settling; ++i)
       before = std::max(before, samples[i].*member);
     const std::uint64_t allowed =
         before + more + static_cast<std::uint64_t>(share * static_cast<double>(before));

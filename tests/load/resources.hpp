@@ -39,8 +39,8 @@ struct Allowance {
 };
 
 // A line for each thing of which there is more in the last sample than in the fullest one of the
-// warm-up, which are the first `warm_up` samples.
-std::vector<std::string> growth(const std::vector<Holdings>& samples, std::size_t warm_up,
+// warm-up, which are the first `settling` samples.
+std::vector<std::string> growth(const std::vector<Holdings>& samples, std::size_t settling,
                                 const Allowance& allowance = {});
 
 }  // namespace ferry::load

@@ -154,10 +154,10 @@ class FailingStorage final : public storage::Storage {
         waiting_.emplace_back(operation, storage_.turns_to_wait());
       submitted_.clear();
       if (storage_.all_hang) return;
-      std::size_t held = 0;
+      std::size_t hanging = 0;
       for (auto& [operation, turns] : waiting_) {
         if (storage_.hangs(*operation)) {
-          ++held;
+          ++hanging;
           continue;
         }
         if (turns-- > 0) continue;
@@ -165,7 +165,7 @@ class FailingStorage final : public storage::Storage {
         finished_.push_back(operation);
       }
       std::erase_if(waiting_, [](const auto& one) { return one.second < 0; });
-      storage_.held = held;
+      storage_.held = hanging;
     }
     storage::Operation* reap() override {
       if (finished_.empty()) flush();
