@@ -80,7 +80,8 @@ void Interruption::check() const {
   if (stopped_.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
 }
 
-ScratchFiles::ScratchFiles(std::vector<std::string> paths) : paths_(std::move(paths)) {
+ScratchFiles::ScratchFiles(std::vector<std::string> paths)
+    : paths_(std::move(paths)), may_be_ours_(paths_.size()) {
   lock_scratch();
   next_ = std::exchange(first_scratch, this);
   scratch_lock.clear(std::memory_order_release);
@@ -92,24 +93,27 @@ ScratchFiles::~ScratchFiles() {
   while (*place != this)
     place = &(*place)->next_;
   *place = next_;
-  if (!kept_) {
-    for (const std::string& path : paths_)
-      remove_if_possible(path);
-  }
+  remove_with(remove_if_possible);
   scratch_lock.clear(std::memory_order_release);
+}
+
+template <class Remove>
+void ScratchFiles::remove_with(Remove remove) const {
+  const std::size_t count = may_be_ours_;
+  for (std::size_t i = 0; i < count; ++i)
+    remove(paths_[i]);
 }
 
 void ScratchFiles::remove_all(Caller caller) {
   lock_scratch();
   for (const ScratchFiles* files = first_scratch; files != nullptr; files = files->next_) {
-    if (files->kept_) continue;
-    for (const std::string& path : files->paths_) {
+    files->remove_with([caller](const std::string& path) {
       if (!is_uri(path)) {
         ::unlink(path.c_str());
       } else if (caller == Caller::thread) {
         remove_if_possible(path);
       }
-    }
+    });
   }
 }
 

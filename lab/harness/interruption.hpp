@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -47,7 +49,11 @@ class ScratchFiles {
   ScratchFiles(const ScratchFiles&) = delete;
   ScratchFiles& operator=(const ScratchFiles&) = delete;
 
-  void keep() { kept_ = true; }
+  const std::vector<std::string>& paths() const { return paths_; }
+  void keep() { may_be_ours_ = 0; }
+  // Of these, in their order, only the first `count` may be removed: no other is made yet, or it is
+  // another's. Thread-safe.
+  void keep_all_but(std::size_t count) { may_be_ours_ = count; }
 
   // A signal handler can remove files of mounted file systems only.
   enum class Caller : std::uint8_t { thread, handler };
@@ -55,9 +61,12 @@ class ScratchFiles {
   static void remove_all(Caller caller);
 
  private:
-  std::vector<std::string> paths_;
+  template <class Remove>
+  void remove_with(Remove remove) const;
+
+  const std::vector<std::string> paths_;
+  std::atomic<std::size_t> may_be_ours_;
   ScratchFiles* next_ = nullptr;  // of all that there are
-  bool kept_ = false;
 };
 
 // Where a mapped file shrinks or its disk fills up, the kernel sends SIGBUS: says so in an error

@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include "harness/attempts.hpp"
+#include "harness/interruption.hpp"
 #include "harness/layout.hpp"
 #include "harness/pattern.hpp"
 #include "harness/programs.hpp"
@@ -115,7 +118,7 @@ class Contents {
 };
 
 struct FilesOfThread {
-  std::vector<std::string> paths;
+  std::optional<ScratchFiles> files;
   std::uint64_t first = 0;  // the number of the first
   Buffer written;
   Buffer read;
@@ -135,8 +138,10 @@ class MetadataRepeat {
     const std::uint64_t each = file_count(cell_) / cell_.threads;
     for (unsigned i = 0; i < cell_.threads; ++i) {
       workers_[i].first = i * each;
+      std::vector<std::string> paths;
       for (std::uint64_t file = i * each; file < (i + 1) * each; ++file)
-        workers_[i].paths.push_back(file_path(cell_, static_cast<unsigned>(file)));
+        paths.push_back(file_path(cell_, static_cast<unsigned>(file)));
+      workers_[i].files.emplace(std::move(paths)).keep();
       workers_[i].written = runtime.allocate(cell_.transfer_bytes);
       workers_[i].read = runtime.allocate(cell_.transfer_bytes);
     }
@@ -147,6 +152,8 @@ class MetadataRepeat {
       if (self.index < cell_.threads) on_thread(self);
     });
     attempts_.rethrow();
+    for (FilesOfThread& worker : workers_)  // they were removed
+      worker.files->keep();
     MetadataSample all;
     for (std::size_t phase = 0; phase < all.phases.size(); ++phase) {
       std::uint64_t begin_ns = UINT64_MAX;
@@ -178,7 +185,11 @@ class MetadataRepeat {
     auto* const read = own.read.as<unsigned char>();
     const auto whole = static_cast<std::int64_t>(bytes());
     phase(own, MetadataPhase::create, [&](const std::string& path, std::uint64_t number) {
-      expect(files->create(path.c_str(), contents.of(number), bytes()), whole, "making", path);
+      const std::uint64_t before = number - own.first;
+      own.files->keep_all_but(before + 1);
+      const std::int64_t got = files->create(path.c_str(), contents.of(number), bytes());
+      if (got == -EEXIST) own.files->keep_all_but(before);  // another has just made it
+      expect(got, whole, "making", path);
     });
     look(own, [&](const std::string& path, std::uint64_t number) {
       compare(path, contents.of(number));
@@ -227,9 +238,10 @@ class MetadataRepeat {
   }
   template <class Call>
   void each(FilesOfThread& own, Call call) {
-    for (std::size_t i = 0; i < own.paths.size(); ++i) {
+    const std::vector<std::string>& paths = own.files->paths();
+    for (std::size_t i = 0; i < paths.size(); ++i) {
       if (stopped_.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
-      call(own.paths[i], own.first + i);
+      call(paths[i], own.first + i);
     }
   }
 

@@ -202,19 +202,10 @@ void Session::read_once(std::size_t index, unsigned round) {
 }
 
 void Session::metadata_once(const Cell& cell, unsigned round) {
-  std::vector<std::string> paths = paths_of(cell);
-  for (const std::string& path : paths)
+  for (const std::string& path : paths_of(cell))
     if (file_exists(path)) throw Error(EEXIST, path);
-  ScratchFiles made(std::move(paths));
   const CellRun run{cell, round, cell.seed + round, 0, ""};
-  MetadataSample sample;
-  try {
-    sample = runtimes_.of(cell).run_metadata(run, interruption_.stopped());
-  } catch (const std::system_error& error) {
-    if (error.code().value() == EEXIST) made.keep();  // one of them is another's
-    throw;
-  }
-  report_metadata(cell, round, sample);
+  report_metadata(cell, round, runtimes_.of(cell).run_metadata(run, interruption_.stopped()));
 }
 
 void Session::write_once(std::size_t index, unsigned round) {

@@ -113,11 +113,12 @@ def test_files_that_are_there_stay(tmp_path: Path) -> None:
     assert there.read_text() == "mine"
 
 
-def test_what_another_makes_meanwhile_stays(tmp_path: Path) -> None:
+def test_only_what_another_makes_meanwhile_stays(tmp_path: Path) -> None:
     there = tmp_path / "name.00000001"
     there.symlink_to(tmp_path / "nothing")  # found only when the file is made
     assert failure([a_cell(tmp_path / "name")])["errno"] == errno.EEXIST
     assert there.is_symlink()
+    assert list(tmp_path.iterdir()) == [there]
 
 
 @pytest.mark.parametrize(
