@@ -215,12 +215,15 @@ void Session::write_once(std::size_t index, unsigned round) {
   std::vector<std::string> fresh;
   for (const std::string& path : paths_of(cell)) {
     if (!file_exists(path)) {
+      if (raw_paths_.contains(path)) throw Error(ENODEV, path + " has gone");
       fresh.push_back(path);
       continue;
     }
     if (!cell.overwrite) throw Error(EEXIST, path);
     // A block device is there, and keeps its size.
-    run.create_flags = is_block_device(path) ? 0 : O_CREAT | O_TRUNC;
+    const bool raw = is_block_device(path);
+    run.create_flags = raw ? 0 : O_CREAT | O_TRUNC;
+    if (raw) raw_paths_.insert(path);
   }
   if (!fresh.empty() && !cell.rewrite && !cell.is_striped()) warm_memory(cell);
   ScratchFiles made(std::move(fresh));

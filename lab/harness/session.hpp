@@ -59,6 +59,7 @@ class Session {
   std::vector<std::string> block_devices_;  // of the cells
   std::vector<std::uint32_t> sums_;         // of the read cells' files
   std::set<std::string> made_paths_;        // of files that are read
+  std::set<std::string> raw_paths_;         // of block devices that were written
   std::vector<std::unique_ptr<ScratchFiles>> made_;
 };
 
