@@ -33,11 +33,14 @@ int make_eventfd() {
 }  // namespace
 
 NfsConnection::NfsConnection(const NfsLibrary& library, const NfsAddress& address)
-    : library_(library),
-      address_(address),
-      line_(new_line()),
-      wake_(make_eventfd()),
-      thread_([this] { run(); }) {}
+    : library_(library), address_(address), line_(new_line()), wake_(make_eventfd()) {
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
+    ::close(wake_);
+    throw;
+  }
+}
 
 NfsConnection::~NfsConnection() {
   {

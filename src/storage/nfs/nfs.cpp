@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/caught_error.hpp"
 #include "base/forks.hpp"
 #include "storage/nfs/server.hpp"
 #include "storage/remote_storage.hpp"
@@ -96,8 +97,8 @@ class NfsShared {
       operation.result = -reason.error_number();
     } catch (const std::invalid_argument&) {
       operation.result = -EINVAL;
-    } catch (const std::bad_alloc&) {
-      operation.result = -ENOMEM;
+    } catch (...) {
+      operation.result = -caught_error();
     }
   }
 
@@ -152,6 +153,15 @@ class NfsQueue final : public InboxQueue {
   }
 
   void start(Operation& operation) override {
+    try {
+      begin(operation);
+    } catch (const std::bad_alloc&) {
+      finish_now(operation, -ENOMEM);
+    }
+  }
+
+  // Throws before another thread has the operation.
+  void begin(Operation& operation) {
     if (!shared_.made_here()) {
       finish_now(operation, operation.kind == Kind::close ? 0 : -ECHILD);
       return;
@@ -188,9 +198,9 @@ class NfsQueue final : public InboxQueue {
       default:
         break;
     }
+    shared_.pool.execute(operation, inbox_, place_of(operation));
     count_pool_operation();
     give_away();
-    shared_.pool.execute(operation, inbox_, place_of(operation));
   }
 
   // A server that does not answer keeps workers from its own calls only.
@@ -213,10 +223,10 @@ class NfsQueue final : public InboxQueue {
       finish_now(operation, 0);
       return;
     }
-    count_engine_operation();
-    give_away();
     transfers_.emplace(&operation, started);
     started->file().server->start(started);
+    count_engine_operation();
+    give_away();
   }
 
   void finish_now(Operation& operation, std::int64_t result) {

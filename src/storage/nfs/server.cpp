@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 
+#include "base/caught_error.hpp"
 #include "storage/entry_names.hpp"
 
 namespace ferry::storage {
@@ -280,16 +281,25 @@ std::vector<std::unique_ptr<NfsConnection>>& NfsServer::connections() {
 }
 
 void NfsServer::start(const std::shared_ptr<NfsTransfer>& transfer) {
-  auto& all = connections();
   // After the last piece was handed over, the transfer may be over.
   const std::size_t count = transfer->pieces().size();
-  for (std::size_t i = 0; i < count; ++i) {
-    all[next_.fetch_add(1, std::memory_order_relaxed) % all.size()]->add({transfer, i});
+  std::size_t next = 0;
+  try {
+    auto& all = connections();
+    for (; next < count; ++next)
+      all[next_.fetch_add(1, std::memory_order_relaxed) % all.size()]->add({transfer, next});
+  } catch (...) {  // no memory, no descriptor or no thread: the rest fails
+    const int error = caught_error();
+    for (; next < count; ++next) {
+      transfer->pieces()[next].error = -error;
+      transfer->finish_piece();
+    }
   }
 }
 
 void NfsServer::look_again() {
-  for (const auto& connection : connections())
+  const std::lock_guard lock(mutex_);
+  for (const auto& connection : connections_)
     connection->look_again();
 }
 

@@ -23,7 +23,7 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
   // Executes an operation by path (`path` and `new_path`: the server's), or one on a file that is
   // no plain transfer; sets its result. Blocks for at most the address's timeout.
   void execute(Operation& operation, const std::string& path, const std::string& new_path);
-  // Starts the pieces of a transfer.
+  // Starts the pieces of a transfer. Those that cannot be started fail.
   void start(const std::shared_ptr<NfsTransfer>& transfer);
   // Makes the connections look for transfers that were cancelled.
   void look_again();

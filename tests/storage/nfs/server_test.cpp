@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "storage/router.hpp"
 #include "support/fake_nfs_server.hpp"
 #include "support/in_a_child.hpp"
+#include "support/no_threads.hpp"
 #include "support/storage_driver.hpp"
 #include "support/within.hpp"
 
@@ -99,6 +101,25 @@ TEST_F(NfsServerFaults, AnotherClientOfThisProcessReportsItToo) {
   EXPECT_EQ(other_driver.simple(Kind::sync, other), -EIO);
   EXPECT_EQ(sync(writer), -EIO);
   EXPECT_EQ(other_driver.close(other), 0);
+}
+
+// ---- what this machine lacks
+
+TEST_F(NfsServerFaults, TransfersWithoutAThreadFailAlone) {
+  const auto file = open("f");
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  const auto before = descriptors();
+  {
+    const test::NoThreads none;
+    EXPECT_EQ(write(file, "bytes"), -EAGAIN);
+    EXPECT_EQ(sync(file), -EAGAIN);
+  }
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(write(file, "bytes"), 5);
+  EXPECT_EQ(sync(file), 0);
+  EXPECT_EQ(server.contents("f"), "bytes");
 }
 
 // ---- numbers that cannot be
