@@ -1,11 +1,9 @@
 #include "bulk/files_job.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <new>
-#include <system_error>
 
+#include "base/caught_error.hpp"
 #include "base/waits.hpp"
 
 namespace ferry::bulk {
@@ -20,10 +18,8 @@ Contents read_one(Lane& lane, const std::string& path) {
   Contents failed;
   try {
     return lane.read_file(path);
-  } catch (const std::bad_alloc&) {
-    failed.error_number = ENOMEM;
-  } catch (const std::system_error& error) {
-    failed.error_number = error.code().value();
+  } catch (...) {
+    failed.error_number = caught_error();
   }
   return failed;
 }

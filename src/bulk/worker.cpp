@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <utility>
 
+#include "base/caught_error.hpp"
 #include "base/cpus.hpp"
 #include "base/futex.hpp"
 #include "bulk/files_job.hpp"
@@ -44,6 +46,8 @@ Worker::Worker(Scheduler& scheduler, std::size_t number)
     : scheduler_(scheduler),
       number_(number),
       lane_(std::make_unique<Lane>(scheduler.lanes()->storage(), scheduler.lanes()->slabs())) {
+  flights_.reserve(flights_max);
+  free_.reserve(flights_max);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -93,7 +97,12 @@ bool Worker::start_work() {
       if (read && slow) scheduler_.wake_one();
       return true;
     }
-    current_ = std::make_shared<Active>();
+    try {
+      current_ = std::make_shared<Active>();
+    } catch (const std::bad_alloc&) {
+      refuse(claim);
+      return true;
+    }
     current_->claim = std::move(claim);
   }
   const std::size_t count = current_->claim.count;
@@ -102,10 +111,35 @@ bool Worker::start_work() {
   return current_ == nullptr || current_->claim.count != count || current_->claim.bytes != bytes;
 }
 
+// Without memory.
+void Worker::refuse(Claim& claim) {
+  BulkRequest& request = *claim.request;
+  while (claim.count > 0) {
+    const RoutedPiece piece = request.next_piece(claim);
+    request.record(claim.first, claim.begin, piece.bytes, -ENOMEM);
+    request.advance(claim, piece.bytes);
+  }
+  request.end_claim();
+}
+
+// One that cannot begin fails.
 void Worker::start_next_piece() {
   Claim& claim = current_->claim;
   BulkRequest& request = *claim.request;
   RoutedPiece piece = request.next_piece(claim);
+  try {
+    if (!try_piece(piece)) return;
+  } catch (...) {  // before it was recorded or in flight
+    request.record(claim.first, claim.begin, piece.bytes, -caught_error());
+  }
+  current_->slots_only = false;
+  request.advance(claim, piece.bytes);
+  if (claim.count == 0) finish_current();
+}
+
+bool Worker::try_piece(RoutedPiece& piece) {
+  const Claim& claim = current_->claim;
+  BulkRequest& request = *claim.request;
   if (request.cancelled()) {
     request.record(claim.first, claim.begin, piece.bytes, -ECANCELED);
   } else {
@@ -121,13 +155,11 @@ void Worker::start_next_piece() {
       if (!past_cache || piece.gpu == nullptr || current_->slots_only ||
           !move_past_host(scheduler_, request, claim.first, claim.begin, piece)) {
         current_->slots_only = true;
-        if (!take_off(claim.first, claim.begin, piece, way)) return;
+        return take_off(claim.first, claim.begin, piece, way);
       }
     }
   }
-  current_->slots_only = false;
-  request.advance(claim, piece.bytes);
-  if (claim.count == 0) finish_current();
+  return true;
 }
 
 // Tasks that are no copies may exceed (plan.hpp) a slot and what keeps a disk busy.
@@ -164,14 +196,7 @@ void Worker::make_queue() {
 
 bool Worker::take_off(std::size_t part, std::uint64_t begin, const RoutedPiece& piece,
                       DataPath way) {
-  if (queue_ == nullptr && way != DataPath::copy) {
-    try {
-      make_queue();
-    } catch (const std::system_error& error) {
-      current_->claim.request->record(part, begin, piece.bytes, -error.code().value());
-      return true;
-    }
-  }
+  if (queue_ == nullptr && way != DataPath::copy) make_queue();
   const bool large = way == DataPath::direct || way == DataPath::staged;
   storage::File* through = large ? piece.file->direct() : &piece.file->buffered();
   if (through == nullptr) return take_off(part, begin, piece, DataPath::cached);  // refused since
@@ -188,12 +213,8 @@ bool Worker::take_off(std::size_t part, std::uint64_t begin, const RoutedPiece& 
   flight.part = part;
   flight.begin = begin;
   flight.way = way;
-  try {
-    if (!take_slot(flight)) return false;
-  } catch (const std::system_error& error) {  // no memory can be page-locked
-    current_->claim.request->record(part, begin, piece.bytes, -error.code().value());
-    return true;
-  }
+  if (!take_slot(flight)) return false;
+  // Nothing is thrown from here on.
   free_.pop_back();
   flight.active = current_;
   ++current_->in_flight;
@@ -214,7 +235,7 @@ bool Worker::take_off(std::size_t part, std::uint64_t begin, const RoutedPiece& 
   return true;
 }
 
-// Returns false if all are taken. Throws std::system_error.
+// Returns false if all are taken. Throws where no memory can be page-locked.
 bool Worker::take_slot(Flight& flight) {
   const RoutedPiece& piece = flight.piece;
   flight.slot = nullptr;
@@ -359,7 +380,7 @@ void Worker::leave_storage(Flight& flight) {
 }
 
 // From the slot after a read, into it before a write.
-void Worker::start_gpu_copy(Flight& flight, std::uint64_t bytes) {
+void Worker::start_gpu_copy(Flight& flight, std::uint64_t bytes) noexcept {
   const RoutedPiece& piece = flight.piece;
   scheduler_.counters().add(&EngineStatistics::gpu_tasks);
   flight.copy = {piece.direction,

@@ -67,10 +67,13 @@ class Worker {
   // Each returns whether it did anything.
   bool start_work();
   bool land_flights();
+  static void refuse(Claim& claim);
   void start_next_piece();
+  // Returns false if the piece must wait for a bounce buffer or for room. Throws before anything of
+  // it is recorded or in flight.
+  bool try_piece(RoutedPiece& piece);
   std::uint64_t piece_bytes_max(const RoutedPiece& piece, DataPath way) const;
   void finish_current();
-  // Returns false if the piece must wait for a bounce buffer.
   bool take_off(std::size_t part, std::uint64_t begin, const RoutedPiece& piece, DataPath way);
   bool take_slot(Flight& flight);
   void give_back_slot(Flight& flight);
@@ -79,7 +82,7 @@ class Worker {
   void land(Flight& flight);
   bool goes_on(Flight& flight, std::int64_t result);
   void leave_storage(Flight& flight);
-  void start_gpu_copy(Flight& flight, std::uint64_t bytes);
+  void start_gpu_copy(Flight& flight, std::uint64_t bytes) noexcept;
   bool land_gpu_copies();
   bool gpus_copy() const;
   void end_flight(Flight& flight, std::int64_t result);

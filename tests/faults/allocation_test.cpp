@@ -219,6 +219,36 @@ TEST_F(SingleAllocations, AJobReadsAllItsFiles) {
   });
 }
 
+// A task for which there is no memory fails its transfer, on the thread of its caller and on a
+// worker's, and the next one succeeds.
+TEST_F(SingleAllocations, ATransferEnds) {
+  const ScratchDirectory scratch(build_folder());
+  const std::string wanted = pattern(1 << 20, 1);
+  write_file(scratch / "file", wanted);
+  for (const bool helps : {true, false}) {
+    fail_each([&] {
+      bulk::EngineOptions options;
+      options.workers = 1;
+      options.route = bulk::Route::direct;
+      const bulk::Engine engine(options);
+      const bulk::File file(engine, scratch / "file", O_RDONLY);
+      std::string got(wanted.size(), ' ');
+      const auto read = [&] {
+        return helps ? file.read_at(got.data(), got.size(), 0)
+                     : file.read_at_async(got.data(), got.size(), 0).get();
+      };
+      try {
+        read();
+      } catch (const bulk::TransferError& error) {
+        EXPECT_TRUE(allocations().struck());
+        EXPECT_EQ(error.code().value(), ENOMEM);
+        EXPECT_EQ(read(), wanted.size());
+      }
+      EXPECT_TRUE(same_bytes(got, wanted));
+    });
+  }
+}
+
 // One for which there is no memory runs where it is posted.
 TEST_F(SingleAllocations, NoCallbackIsLost) {
   const auto callbacks = std::make_shared<bulk::Callbacks>();
