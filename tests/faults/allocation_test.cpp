@@ -164,6 +164,29 @@ TEST_F(SingleAllocations, APoolOfBlockingCallsAnswers) {
   });
 }
 
+// Closing may hang, so a queue's own thread does not close where the pool has no memory for it.
+TEST_F(SingleAllocations, AQueueHasFilesClosedOnceThereIsMemory) {
+  const ScratchDirectory scratch(build_folder());
+  write_file(scratch / "file", "written");
+  // Opened by another, so that the pool has not had anything to do.
+  const auto other = storage::make_router({});
+  const auto storage = storage::make_router({});
+  storage::File* file = nullptr;
+  if (StorageDriver(*other).open(scratch / "file", O_RDONLY | O_DIRECT, file) != 0)
+    GTEST_SKIP() << "no direct I/O in " << build_folder();
+  StorageDriver driver(*storage);
+  storage::Queue& queue = driver.queue();
+  storage::Operation close{.kind = storage::Kind::close, .file = file};
+  queue.submit(close);
+  allocations().arm(1);
+  queue.flush();
+  allocations().disarm();
+  EXPECT_TRUE(allocations().struck());
+  EXPECT_EQ(queue.reap(), nullptr);
+  EXPECT_TRUE(eventually([&] { return queue.reap() == &close; }));
+  EXPECT_EQ(close.result, 0);
+}
+
 // Each open ends with a file or an error, and no file of the library is forgotten.
 TEST_F(SingleAllocations, AnOpenByAClientLibraryLeavesNoFile) {
   const ScratchDirectory scratch;

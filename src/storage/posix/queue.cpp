@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <new>
+#include <utility>
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -49,6 +50,8 @@ PosixQueue::~PosixQueue() {
   // Operations not begun must not begin any more: their caller may be gone.
   take_back(shared_.pool.withdraw_all(inbox_));
   await_others();
+  while (Operation* operation = put_off_.pop())
+    execute_blocking(*operation);
 }
 
 void PosixQueue::start(Operation& operation) {
@@ -120,6 +123,8 @@ bool PosixQueue::is_at_hand(const Operation& operation) {
 
 Operation* PosixQueue::reap() {
   Operation* operation = InboxQueue::reap();
+  for (OperationList again = std::exchange(put_off_, {}); Operation* close = again.pop();)
+    give_to_pool(*close);
   if (operation != nullptr && operation->kind == Kind::open && operation->opened != nullptr) {
     const auto& file = static_cast<const PosixFile&>(*operation->opened);
     mounts_.learn(file.mount, file.file_system == OVERLAYFS_SUPER_MAGIC);
@@ -128,7 +133,7 @@ Operation* PosixQueue::reap() {
 }
 
 void PosixQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
-  InboxQueue::wait(seen, timeout);
+  InboxQueue::wait(seen, limited(timeout));
   rested();
 }
 
@@ -253,16 +258,19 @@ bool PosixQueue::read_now(Operation& operation) {
 }
 
 void PosixQueue::give_to_pool(Operation& operation) {
-  count_pool_operation();
-  give_away();
   try {
     shared_.pool.execute(operation, inbox_, shared_.places.of(operation));
   } catch (const std::bad_alloc&) {  // before a worker has it
-    take_back(1);
-    operation.result = -ENOMEM;
-    if (operation.kind == Kind::close) execute_blocking(operation);
+    if (operation.kind == Kind::close) {
+      put_off_.push(operation);
+      return;
+    }
+    operation.result = operation.done_bytes > 0 ? operation.done_bytes : -ENOMEM;
     finish(operation);
+    return;
   }
+  count_pool_operation();
+  give_away();
 }
 
 void PosixQueue::cancel(Operation& operation) {

@@ -16,6 +16,7 @@
 // much, and openings for writing where that may copy the file (overlayfs).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -102,6 +103,10 @@ class PosixQueue : public InboxQueue {
   void cancel(Operation& operation) override;
 
  protected:
+  // How long a wait may last before reap() tries again what was put off.
+  std::chrono::nanoseconds limited(std::chrono::nanoseconds timeout) const {
+    return put_off_.empty() ? timeout : std::min(timeout, retry_time);
+  }
   // This thread has slept by itself.
   void rested() { policy_.rested(waits_so_far()); }
   // Executes a read that cannot block. Returns false if it would have to wait; done_bytes has the
@@ -136,8 +141,12 @@ class PosixQueue : public InboxQueue {
   // Ends an operation that this thread has executed since `begin`.
   void executed(Operation& operation, InlinePolicy::Clock::time_point begin);
 
+  static constexpr std::chrono::nanoseconds retry_time = std::chrono::milliseconds(10);
+
   InlinePolicy policy_;
   LocalMounts mounts_;
+  // Closes that the pool had no memory for. They may hang, so this thread does not make them.
+  OperationList put_off_;
 };
 
 // For threads that may block: each operation is a plain system call on the thread that flushes.

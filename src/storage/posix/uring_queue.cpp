@@ -403,7 +403,7 @@ void UringQueue::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) {
     arm_doorbell(seen);
     if (!doorbell_armed_) timeout = std::min<std::chrono::nanoseconds>(timeout, nap);
   }
-  const auto count = timeout.count();
+  const auto count = limited(timeout).count();
   __kernel_timespec limit{count / 1'000'000'000, count % 1'000'000'000};
   io_uring_cqe* entry = nullptr;
   io_uring_submit_and_wait_timeout(&ring_, &entry, 1, &limit, nullptr);
