@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ferry_lab.studies import STUDIES
 
-from support import TIMEOUT_S, Command, run_program
+from support import ROOT, SOURCES, TIMEOUT_S, Command, run_program, run_python
+
+# Runs each import in a copy of this interpreter, which has loaded nothing.
+EACH_ALONE = """
+import os, sys
+for statement in sys.argv[1:]:
+    pid = os.fork()
+    if pid == 0:
+        exec(statement)
+        os._exit(0)
+    if os.waitpid(pid, 0)[1] != 0:
+        print(statement)
+"""
 
 
 @pytest.mark.parametrize("words", [["--version"], ["cp", "from", "to"], ["cp", "from", "missing/to"], ["cp", "--flag"]])
@@ -43,3 +58,20 @@ def test_a_run_that_takes_too_long_is_killed(command: Command) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert command.run("--version").returncode == 0
+
+
+def imports_of_commands() -> Iterator[str]:
+    """What commands import as they are called: the imports in functions."""
+    for path in (ROOT / "python/ferry/cli.py", *(ROOT / "lab/ferry_lab/commands").glob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                yield from (ast.unparse(part) for part in ast.walk(function) if isinstance(part, ast.ImportFrom))
+
+
+def test_commands_import_what_they_use_themselves() -> None:
+    """And rely on nothing that the prepared interpreter has loaded for all."""
+    of_studies = {f"from ferry_lab.studies import {module}" for module, _ in STUDIES.values()}
+    imports = sorted(of_studies.union(imports_of_commands()))
+    assert "from ferry import copy" in imports
+    done = run_python(EACH_ALONE, *imports, PYTHONPATH=SOURCES)
+    assert (done.stdout, done.stderr) == ("", "")
