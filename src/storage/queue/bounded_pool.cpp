@@ -56,11 +56,14 @@ void BoundedCall::finish(std::int64_t result) {
 }
 
 int BoundedCall::begin_change(const std::shared_ptr<LateChanges>& file) {
-  const std::lock_guard lock(mutex_);
-  if (over()) return -ECANCELED;
-  if (const int error = file->error(); error != 0) return error;
-  changing_ = file;
-  return 0;
+  int error = 0;
+  const bool goes_on = touch([&](Operation& /*operation*/) {
+    error = file->error();
+    if (error == 0) changing_ = file;
+  });
+  if (goes_on) return error;
+  end_change();
+  return -ECANCELED;
 }
 
 void BoundedCall::end_change() {

@@ -52,7 +52,8 @@ class BoundedCall {
   // The same, but returns false at once while the worker is at the operation's memory, which may
   // hang: that must not hold up the pool. Returns whether the call is over.
   bool try_end_early(int error);
-  // Ends it with -ECANCELED: now, or else once the worker has left the operation's memory.
+  // Ends it with -ECANCELED: now, or else once the worker has left the operation's memory, and
+  // before it changes anything.
   void cancel();
   void finish(std::int64_t result);
   bool over() const { return over_.load(std::memory_order_acquire); }

@@ -87,6 +87,21 @@ class Copying final : public BoundedCall {
   const std::shared_ptr<Gate> gate_;
 };
 
+// A write of many pieces, before each of which it takes the lock that a cancellation wants.
+class Changing final : public BoundedCall {
+ public:
+  Changing(Operation& operation, Inbox& inbox) : BoundedCall(operation, inbox, 10s) {}
+  std::int64_t work(std::vector<char>& /*memory*/) override {
+    const auto file = LateChanges::of(0, 0);
+    while (begin_change(file) == 0) {
+      begun = true;
+      end_change();
+    }
+    return 0;
+  }
+  std::atomic<bool> begun{false};
+};
+
 class BoundedPoolTest : public testing::Test {
  protected:
   ~BoundedPoolTest() override {
@@ -267,6 +282,17 @@ TEST_F(BoundedPoolTest, CancellingACallAtMemoryThatHangsDoesNotWait) {
   finish(1);
   EXPECT_EQ(stuck.value, 5U);
   EXPECT_EQ(stuck.result, -ECANCELED);
+}
+
+TEST_F(BoundedPoolTest, ACancelledCallChangesNothingMore) {
+  for (int i = 0; i < 100 && !HasFailure(); ++i) {
+    Operation operation;
+    const auto call = std::make_shared<Changing>(operation, inbox);
+    pool->execute(call);
+    ASSERT_TRUE(eventually([&] { return call->begun.load(); }));
+    call->cancel();
+    EXPECT_TRUE(ends(operation, -ECANCELED));
+  }
 }
 
 TEST_F(BoundedPoolTest, CanBeEndedEarly) {
