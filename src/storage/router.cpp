@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <mutex>
+#include <new>
 
 #include "base/cpus.hpp"
 #include "storage/ceph/library.hpp"
@@ -72,7 +73,13 @@ class RouterQueue final : public Queue {
       posix_->submit(operation);
       return;
     }
-    queue_for(scheme).submit(operation);
+    try {
+      queue_for(scheme).submit(operation);
+    } catch (const std::bad_alloc&) {                            // before it has the operation
+      if (operation.kind == Kind::close) delete operation.file;  // it is taken in any case
+      operation.result = -ENOMEM;
+      finished_.push(operation);
+    }
   }
 
   void flush() override {

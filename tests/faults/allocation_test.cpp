@@ -224,6 +224,38 @@ TEST_F(SingleAllocations, AnOpenByAClientLibraryLeavesNoFile) {
   }
 }
 
+// Each queue has one of its own for each other storage, from its first call on.
+TEST_F(SingleAllocations, TheFirstCallToAnotherStorageEnds) {
+  const ScratchDirectory scratch;
+  write_file(scratch / "ceph.conf", "/\n");
+  CephMockFaults ceph;
+  const std::string uri = "ceph:" + (scratch / "file") + "?conf=" + (scratch / "ceph.conf");
+  const auto storage = storage::make_router({.ceph_library = ceph_mock});
+  StorageDriver opener(*storage);
+  for (const Kind kind : {Kind::path_status, Kind::close}) {
+    fail_each([&] {
+      Operation call{.kind = kind, .path = uri.c_str()};
+      std::unique_ptr<StorageDriver> driver;
+      {
+        const PointsHere not_here(false);
+        const std::uint64_t n = allocations().disarm();
+        storage::File* file = opener.must_open(uri, O_RDWR | O_CREAT);
+        if (kind == Kind::close) {
+          call.file = file;
+        } else {
+          opener.close(file);
+        }
+        driver = std::make_unique<StorageDriver>(*storage);
+        allocations().arm(n);
+      }
+      EXPECT_NO_THROW(driver->run(call));
+      EXPECT_TRUE(call.result == 0 || is_lack_of_memory(static_cast<int>(-call.result)))
+          << call.result;
+    });
+    EXPECT_TRUE(eventually([&] { return ceph.files() == 0; }));
+  }
+}
+
 // A file for which there is no memory fails alone: others of the job read from its list.
 TEST_F(SingleAllocations, AJobReadsAllItsFiles) {
   const ScratchDirectory scratch;
