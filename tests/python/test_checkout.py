@@ -23,7 +23,7 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "test", tmp_path)
     shutil.copy(ROOT / "scripts" / "cpu_time.sh", tmp_path / "scripts")
-    (tmp_path / ".gitignore").write_text("/build/\n/.ferry/\n__pycache__/\n*.pyc\n")
+    (tmp_path / ".gitignore").write_text("/build/\n/dist/\n/.ferry/\n__pycache__/\n*.pyc\n")
     (tmp_path / "scripts" / "setup.sh").write_text(
         'for name in begin all unlock say; do eval "setup_$name() { :; }"; done\n'
     )
@@ -49,7 +49,7 @@ def run_stage(checkout: Path) -> subprocess.CompletedProcess[str]:
     "command",
     [
         ":",
-        "mkdir -p build .ferry && touch build/object .ferry/log",
+        "mkdir -p build dist .ferry && touch build/object dist/wheel .ferry/log",
         "mkdir -p tests/__pycache__ && touch tests/__pycache__/a.pyc",
         "touch left && rm left",
     ],
