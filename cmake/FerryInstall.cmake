@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 set(FERRY_PROGRAM_DIR ${CMAKE_INSTALL_BINDIR} CACHE STRING "Of the programs that the ferry command starts")
 set(FERRY_PYTHON_DIR lib/ferry/python CACHE STRING "Of the Python package")
 set(FERRY_ZSH_DIR ${CMAKE_INSTALL_DATADIR}/zsh/site-functions CACHE STRING "Of zsh's completion")
-option(FERRY_LABORATORY "Install the commands bench, compare, import, study and tune" OFF)
+option(FERRY_LABORATORY "Install the commands bench, compare, import, metadata, study and tune" OFF)
 
 # Linking: whatever no other component has.
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
@@ -180,7 +180,7 @@ if(TARGET ferryd AND TARGET ferry_python)
     DEPENDS ${definitions}
     COMMENT "Writing the manual pages and completion" VERBATIM)
   add_custom_target(ferry_man_pages ALL DEPENDS ${pages}/man1/ferry.1)
-  set(laboratory_pages "/ferry-(bench|compare|import|study|tune)\\.1$")
+  set(laboratory_pages "/ferry-(bench|compare|import|metadata|study|tune)\\.1$")
   install(DIRECTORY ${pages}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT tools
           REGEX ${laboratory_pages} EXCLUDE)
   if(FERRY_LABORATORY)

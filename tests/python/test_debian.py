@@ -9,6 +9,7 @@ import pytest
 from support import ROOT
 
 import ferry
+from ferry import laboratory
 
 DEBIAN = ROOT / "debian"
 # Not in Debian 12: a copy lies in ferry-lab.
@@ -55,6 +56,13 @@ def test_the_laboratory_depends_on_what_it_declares() -> None:
     names -= {re.split(r"[=><\[]", one)[0] for one in below["dependencies"]}  # come with ferry-tools
     assert "ferry-tools" in depends("ferry-lab")
     assert {f"python3-{name}" for name in names} <= depends("ferry-lab")
+
+
+def test_the_laboratorys_manual_pages_are_in_its_package() -> None:
+    rules = (ROOT / "cmake/FerryInstall.cmake").read_text()
+    found = re.search(r'^ *set\(laboratory_pages "/ferry-\(([^)]*)\)', rules, re.MULTILINE)
+    assert found is not None
+    assert tuple(found[1].split("|")) == laboratory.NAMES
 
 
 def test_no_storages_client_library_is_depended_on() -> None:
