@@ -9,17 +9,15 @@ source "$root/scripts/setup.sh"
 setup_begin debian_source "$root"
 folder=$(realpath -m -- "$1")
 [[ ! -e $folder ]] || setup_die "$folder exists"
-mkdir -p "$folder/vendor"
-
 cd "$root"
-git ls-files -z --cached --others --exclude-standard |
-  while IFS= read -r -d '' file; do if [[ -e $file ]]; then printf '%s\0' "$file"; fi; done |
-  tar --null --no-recursion -T - -c | tar -x -C "$folder"
 
-python=$setup_python
-[[ -x $python ]] || python=$(setup_base_python)
 downloads=$(mktemp -d)
 trap 'rm -rf "$downloads"' EXIT
+python=$setup_python
+if [[ ! -x $python ]]; then # Debian's Python has no pip of its own
+  setup_new_venv "$downloads/venv"
+  python=$downloads/venv/bin/python
+fi
 # OPTION NAME: downloads the pinned version.
 download() {
   "$python" -m pip --disable-pip-version-check download --quiet --no-deps "$1" -d "$downloads" \
@@ -27,6 +25,11 @@ download() {
 }
 download --only-binary=:all: nanobind # a wheel of sources
 download --no-binary=:all: msgspec
+
+mkdir -p "$folder/vendor"
+git ls-files -z --cached --others --exclude-standard |
+  while IFS= read -r -d '' file; do if [[ -e $file ]]; then printf '%s\0' "$file"; fi; done |
+  tar --null --no-recursion -T - -c | tar -x -C "$folder"
 "$python" -m zipfile -e "$downloads"/nanobind-*.whl "$downloads/nanobind"
 tar -xzf "$downloads"/msgspec-*.tar.gz -C "$downloads"
 cp -r "$downloads/nanobind/nanobind" "$folder/vendor/nanobind"

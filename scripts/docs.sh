@@ -16,7 +16,7 @@ environment=$setup_dir/docs
 wanted=docs/site/requirements.txt
 if ! cmp -s "$wanted" "$environment/requirements.stamp"; then
   setup_say "docs: making a Python environment in $environment (about 300 MB)"
-  "$(setup_base_python)" -m venv "$environment"
+  setup_new_venv "$environment"
   "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -r "$wanted"
   cp "$wanted" "$environment/requirements.stamp"
 fi

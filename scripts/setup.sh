@@ -412,13 +412,18 @@ setup_venv_usable() {
 }
 
 setup_make_venv() {
+  setup_new_venv "$setup_venv"
+  readlink -f "$setup_python" >"$setup_venv/base.stamp"
+}
+
+# FOLDER: makes a Python environment there, with pip alone.
+setup_new_venv() {
   local python
   python=$(setup_base_python) ||
-    setup_die "no python3 of version 3.11 or newer with its venv module was found; install one"
-  rm -rf "$setup_venv"
-  env -u PYTHONPATH -u PYTHONHOME "$python" -m venv "$setup_venv" </dev/null >>"$setup_log" 2>&1 ||
-    setup_fail "the Python environment could not be made: mend what it says above"
-  readlink -f "$setup_python" >"$setup_venv/base.stamp"
+    setup_die "no python3 of version 3.11 or newer with its venv module was found; install one (Debian: python3-venv)"
+  rm -rf "$1"
+  env -u PYTHONPATH -u PYTHONHOME "$python" -m venv "$1" </dev/null >&2 ||
+    setup_die "the Python environment $1 could not be made; the reason is above"
 }
 
 # ---- the C++ build ---------------------------------------------------------------------------

@@ -14,8 +14,7 @@ make_environment() {
   local wanted=$root/python/requirements-wheels.txt
   if cmp -s "$wanted" "$folder/venv/stamp"; then return; fi
   setup_say "installing the compiler's wheels (450 MB) into $folder"
-  rm -rf "$folder/venv"
-  "$(setup_base_python)" -m venv "$folder/venv"
+  setup_new_venv "$folder/venv"
   "$python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$wanted" >>"$setup_log" 2>&1 ||
     setup_die "the wheels of $wanted could not be installed; $setup_log says why"
   cp "$wanted" "$folder/venv/stamp"
@@ -91,8 +90,10 @@ for architecture in "${architectures[@]}"; do
   [[ $architecture == x86_64 || $architecture == aarch64 ]] ||
     setup_die "wheels are for x86_64 and aarch64, not for $architecture"
 done
-setup_packages wheels ||
-  setup_die "the packages of scripts/packages-wheels.txt are missing; install them"
+for list in run wheels; do
+  setup_packages "$list" ||
+    setup_die "the packages of scripts/packages-$list.txt are missing; install them"
+done
 setup_lock wheels
 mkdir -p "$folder"
 scratch=$(mktemp -d)
