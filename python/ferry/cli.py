@@ -455,5 +455,6 @@ def _usage_error(error: click.ClickException, arguments: Sequence[str]) -> int:
     if context is None:  # click does not say which command an option without a value is of
         context, _ = _command_named(click.Context(ferry, info_name="ferry"), arguments)
     message = error.format_message().rstrip(".")
-    streams.say(f"{message}; {context.command_path} --help explains")
+    stop = "" if message.endswith("?") else ";"  # click's "Did you mean 'info'?"
+    streams.say(f"{message}{stop} {context.command_path} --help explains")
     return error.exit_code

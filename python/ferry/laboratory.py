@@ -20,7 +20,7 @@ class MissingError(FerryError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"ferry {name} is not installed; pip install 'ferry-io[lab]' brings it, or Debian's package ferry-lab"
+            f"ferry {name} is not installed; Debian's package ferry-lab has it, and so has ./ferry in a checkout"
         )
 
 

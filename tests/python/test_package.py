@@ -32,7 +32,7 @@ def alone(command: Command) -> Command:
 @pytest.mark.parametrize("name", laboratory.NAMES)
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["some", "thing"]])
 def test_a_command_of_the_laboratory_says_how_to_get_it(alone: Command, name: str, arguments: list[str]) -> None:
-    said = alone.fails(name, *arguments, says="pip install 'ferry-io[lab]'", status=2)
+    said = alone.fails(name, *arguments, says="and so has ./ferry in a checkout", status=2)
     assert said.startswith(f"ferry: ferry {name} ")
 
 

@@ -110,6 +110,7 @@ def test_the_checkout_says_that_its_output_is_full(arguments: list[str]) -> None
         (["rig", "up", "nfs", "--osd-mbps"], "ferry rig up --help explains"),
         (["bench", "-o"], "ferry bench --help explains"),
         (["info", "--json"], "ferry info --help explains"),
+        (["infos"], "No such command 'infos'. Did you mean 'info'? ferry --help explains"),
         (["help", "nope"], "No such command 'nope'; ferry --help explains"),
         (["help", "layout", "x"], "No such command 'layout x'; ferry --help explains"),
         (["help", "info", "x"], "No such command 'info x'; ferry --help explains"),
