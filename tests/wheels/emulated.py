@@ -1,5 +1,7 @@
-"""Reads and writes by bulk transfers, through the wheel's own modules for this processor."""
+"""Reads and writes by bulk transfers, through the wheel's own modules for this processor, and loads what ``ferry
+run`` puts under programs."""
 
+import ctypes
 import os
 import platform
 import sys
@@ -12,6 +14,8 @@ from ferry import _bulk
 folder, machine = sys.argv[1:]
 assert platform.machine() == machine, platform.machine()
 assert machine in _bulk.__file__, _bulk.__file__
+for library in ("libferry_run.so", "libferry_mpiio.so"):
+    ctypes.CDLL(os.path.join(os.path.dirname(ferry.__file__), library))
 path = os.path.join(folder, "bulk")
 mine = np.arange(1_000_000, dtype=np.int32)
 with ferry.open(path, "wb") as file:
