@@ -45,6 +45,7 @@ make_root() {
   local libraries=usr/lib/$multiarch recipe
   recipe=$(declare -f unpack make_root)
   if [[ ! -e $folder/$1/complete || $(<"$folder/$1/complete") != "$recipe" ]]; then
+    setup_say "unpacking the headers and libraries of $1"
     rm -rf "${folder:?}/$1"
     unpack "$1" trixie libpython3.13-dev usr/include/python3.13 "usr/include/$multiarch/python3.13"
     unpack "$1" bookworm \
@@ -73,6 +74,7 @@ END
 # ARCHITECTURE
 build() {
   local made=$scratch/$1
+  setup_say "building the wheel for $1, which takes minutes"
   rm -f "$root/dist"/ferry_io-*_"$1".whl
   SKBUILD_BUILD_DIR=$root/build/wheel-$1 CMAKE_GENERATOR=Ninja \
     CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/wheel.cmake -DFERRY_WHEEL_ROOT=$folder/$1" \
