@@ -159,6 +159,8 @@ std::uint64_t size_of_device(const struct statx& from) {
   return std::strtoull(text, nullptr, 10) * sector_bytes;
 }
 
+}  // namespace
+
 Status to_status(const struct statx& from) {
   Status status;
   // POSIX leaves open what the size of a device is, and Linux says 0. A cache needs to know it.
@@ -176,8 +178,6 @@ Status to_status(const struct statx& from) {
   status.block_bytes = from.stx_blksize;
   return status;
 }
-
-}  // namespace
 
 std::int64_t get_status(int directory, const char* path, int flags, Status& status) {
   struct statx buffer {};
@@ -228,14 +228,7 @@ std::int64_t open_direct(PosixFile& file, int flags) {
 std::int64_t open_with(Operation& operation, int flags) {
   const std::int64_t opened =
       retried([&] { return ::open(operation.path, flags, operation.mode); });
-  if (opened < 0) return opened;
-  const auto fd = static_cast<int>(opened);
-  FileFacts facts;
-  if (const int error = look_at(fd, facts); error != 0) {
-    ::close(fd);
-    return error;
-  }
-  return take_opened(operation, fd, facts);
+  return opened < 0 ? opened : take_opened(operation, static_cast<int>(opened));
 }
 
 std::int64_t open_file(Operation& operation) {
@@ -392,6 +385,15 @@ std::int64_t take_opened(Operation& operation, int fd, const FileFacts& facts) {
     if (file == nullptr) ::close(fd);
     return -ENOMEM;
   }
+}
+
+std::int64_t take_opened(Operation& operation, int fd) {
+  FileFacts facts;
+  if (const int error = look_at(fd, facts); error != 0) {
+    ::close(fd);
+    return error;
+  }
+  return take_opened(operation, fd, facts);
 }
 
 bool fits_direct(const PosixFile& file, const Operation& operation) {

@@ -72,12 +72,15 @@ bool fits_direct(const PosixFile& file, const Operation& operation);
 
 // statx(2) of `path` in an open directory, or of what `flags` say. 0 or a negative errno.
 std::int64_t get_status(int directory, const char* path, int flags, Status& status);
+Status to_status(const struct statx& from);
 
 // The flags that an open passes to the kernel.
 int opening_flags(const Operation& operation);
 // The rest of an open, with the descriptor that these flags gave, which becomes the file's or is
 // closed. 0 or a negative errno.
 std::int64_t take_opened(Operation& operation, int fd, const FileFacts& facts);
+// The same, looking at what it is.
+std::int64_t take_opened(Operation& operation, int fd);
 
 // Executes the operation with blocking calls; fills in result, value, status or opened.
 void execute_blocking(Operation& operation);

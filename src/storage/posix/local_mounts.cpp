@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -25,7 +27,7 @@ constexpr unsigned statx_unique_mount = 0x4000;  // STATX_MNT_ID_UNIQUE, Linux 6
 // Without asking a server. Returns false on failure.
 bool look_at(int fd, const char* path, struct statx& status) {
   return ::syscall(SYS_statx, fd, path, AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
-                   STATX_TYPE | STATX_SIZE | statx_unique_mount, &status) == 0;
+                   STATX_BASIC_STATS | statx_unique_mount, &status) == 0;
 }
 
 std::uint64_t mount_number(const struct statx& status) {
@@ -41,6 +43,11 @@ int open_known(const char* path, unsigned flags, unsigned resolve) {
   how.flags = flags;
   how.resolve = RESOLVE_CACHED | resolve;
   return static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how));
+}
+
+// What the path names then is in another file system, whose mount is not known.
+bool is_mount_root(const struct statx& status) {
+  return (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
 // Where statx(2) is not there, or a sandbox refuses it.
@@ -107,16 +114,16 @@ void LocalMounts::learn(std::uint64_t mount, bool copies) {
   if (mount != 0 && known(mount) == nullptr) known_[next_++ % most] = {mount, copies};
 }
 
-int LocalMounts::find(const char* path, const PathUse& use) {
+int LocalMounts::find(const char* path, const PathUse& use, struct statx& status) {
   Start* failed = std::exchange(failed_, nullptr);
   if (known_[0].number == 0) return -1;
   const int fd =
       open_known(path, O_PATH | O_CLOEXEC | (use.follows_last_link ? 0U : O_NOFOLLOW), 0);
   if (fd < 0) return -1;
-  struct statx status {};
+  const bool frees = use.empties || use.removes;
   if (look_at(fd, "", status) && is_file_or_directory(status.stx_mode) &&
-      allows(mount_number(status), use.writes || use.empties) &&
-      !(use.empties && status.stx_size > emptied_bytes_max)) {
+      allows(mount_number(status), use.writes || frees) &&
+      !(frees && status.stx_size > emptied_bytes_max) && !(use.removes && is_mount_root(status))) {
     if (failed != nullptr) failed->rests = openings_at_rest;
     return fd;
   }
@@ -148,6 +155,28 @@ int LocalMounts::open(const char* path, int flags, FileFacts& facts) {
     return -1;
   }
   start.has_devices = S_ISCHR(facts.mode) || S_ISBLK(facts.mode);
+  return fd;
+}
+
+int LocalMounts::create(const char* path, int flags, std::uint32_t mode) {
+  char folder[PATH_MAX] = ".";
+  const char* const slash = std::strrchr(path, '/');
+  const char* const name = slash == nullptr ? path : slash + 1;
+  if (slash != nullptr) {
+    const auto bytes = static_cast<std::size_t>(name - path);
+    if (bytes >= sizeof folder) return -1;
+    std::memcpy(folder, path, bytes);
+    folder[bytes] = '\0';
+  }
+  struct statx status {};
+  const int at = find(folder, {.writes = true}, status);
+  if (at < 0) return -1;
+  open_how how{};
+  how.flags = static_cast<unsigned>(flags);
+  how.mode = mode & 07777;        // as open(2) does
+  how.resolve = RESOLVE_NO_XDEV;  // to what is mounted at that name
+  const auto fd = static_cast<int>(::syscall(SYS_openat2, at, name, &how, sizeof how));
+  ::close(at);
   return fd;
 }
 

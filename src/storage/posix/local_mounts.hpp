@@ -9,6 +9,8 @@
 #include <array>
 #include <cstdint>
 
+struct statx;
+
 namespace ferry::storage {
 
 // What an open file is.
@@ -31,6 +33,7 @@ struct PathUse {
   bool follows_last_link = true;
   bool writes = false;
   bool empties = false;
+  bool removes = false;  // its name, and with the last one its bytes
 };
 
 class LocalMounts {
@@ -41,7 +44,8 @@ class LocalMounts {
 
   // A descriptor (O_PATH) of the regular file or directory at `path`, if the kernel knows the whole
   // path without I/O, it is on one of these mounts, and this use of it does not wait; else -1.
-  int find(const char* path, const PathUse& use);
+  // `status`: what statx(2) has of it.
+  int find(const char* path, const PathUse& use, struct statx& status);
 
   // Opens what is at `path`, where one call can tell that this waits for nothing: the kernel knows
   // the whole path without I/O, and it never leaves the mount that it starts from, which is one of
@@ -49,6 +53,11 @@ class LocalMounts {
   // empty nor only name a file. Where find() has a path that leaves its mount, the next openings do
   // not try.
   int open(const char* path, int flags, FileFacts& facts);
+
+  // Makes the file `path` and opens it, if there is nothing of that name and find() would find the
+  // folder. Returns the descriptor, or -1 and has made nothing. `flags` have O_CREAT and O_EXCL:
+  // what is there is neither opened nor followed.
+  int create(const char* path, int flags, std::uint32_t mode);
 
   // Emptying a larger file frees so many blocks that it may take a tenth of a second.
   static constexpr std::uint64_t emptied_bytes_max = std::uint64_t{64} << 20;

@@ -64,9 +64,14 @@ void PosixQueue::start(Operation& operation) {
       break;
     case Kind::open:
       if (open_at_once(operation)) return;
-      [[fallthrough]];
+      if (is_at_hand(operation) && execute_if_allowed(operation)) return;
+      if (create_at_once(operation)) return;
+      break;
     case Kind::path_status:
+      if (status_at_once(operation)) return;
+      break;
     case Kind::path_layout:
+    case Kind::unlink:
       if (is_at_hand(operation) && execute_if_allowed(operation)) return;
       break;
     case Kind::read:
@@ -111,12 +116,19 @@ bool PosixQueue::is_at_hand(const Operation& operation) {
   if (operation.kind == Kind::open &&
       (operation.flags & (O_EXCL | O_DIRECT | (O_TMPFILE & ~O_DIRECTORY))) != 0)
     return false;
+  struct statx status {};
+  return finds(operation, status);
+}
+
+bool PosixQueue::finds(const Operation& operation, struct statx& status) {
   PathUse use{.follows_last_link = (operation.flags & O_NOFOLLOW) == 0};
   if (operation.kind == Kind::open) {
     use.writes = (operation.flags & O_ACCMODE) != O_RDONLY;
     use.empties = (operation.flags & O_TRUNC) != 0;
+  } else if (operation.kind == Kind::unlink) {
+    use = {.follows_last_link = false, .removes = true};
   }
-  const int found = mounts_.find(operation.path, use);
+  const int found = mounts_.find(operation.path, use, status);
   if (found >= 0) ::close(found);
   return found >= 0;
 }
@@ -150,8 +162,34 @@ bool PosixQueue::write_at_once(Operation& operation, const PosixFile& file) {
 }
 
 bool PosixQueue::execute_if_allowed(Operation& operation) {
-  if (!policy_.allows(InlinePolicy::Clock::now())) return false;
-  execute_now(operation);
+  const auto begin = InlinePolicy::Clock::now();
+  if (!policy_.allows(begin)) return false;
+  execute_now(operation, begin);
+  return true;
+}
+
+bool PosixQueue::status_at_once(Operation& operation) {
+  const auto begin = InlinePolicy::Clock::now();
+  struct statx status {};
+  if (!policy_.allows(begin) || !finds(operation, status)) return false;
+  operation.status = to_status(status);
+  executed(operation, begin);
+  return true;
+}
+
+// Where there is a file already, in vain.
+bool PosixQueue::create_at_once(Operation& operation) {
+  constexpr int others = O_DIRECT | O_PATH | (O_TMPFILE & ~O_DIRECTORY);
+  const auto begin = InlinePolicy::Clock::now();
+  const bool creates = (operation.flags & O_CREAT) != 0 && (operation.flags & others) == 0;
+  if (!creates || operation.layout != nullptr || !policy_.allows(begin)) return false;
+  const int fd = mounts_.create(operation.path, opening_flags(operation) | O_EXCL, operation.mode);
+  if (fd < 0) {
+    policy_.took(begin, InlinePolicy::Clock::now(), waits_so_far);
+    return false;
+  }
+  operation.result = take_opened(operation, fd);
+  executed(operation, begin);
   return true;
 }
 
@@ -173,8 +211,7 @@ bool PosixQueue::open_at_once(Operation& operation) {
   return true;
 }
 
-void PosixQueue::execute_now(Operation& operation) {
-  const auto begin = InlinePolicy::Clock::now();
+void PosixQueue::execute_now(Operation& operation, InlinePolicy::Clock::time_point begin) {
   execute_blocking(operation);
   executed(operation, begin);
 }
@@ -225,7 +262,7 @@ bool PosixQueue::read_now(Operation& operation) {
   auto& file = static_cast<PosixFile&>(*operation.file);
   if (file.remote) return false;
   if (file.in_memory) {
-    execute_now(operation);
+    execute_now(operation, InlinePolicy::Clock::now());
     return true;
   }
   if (!file.nowait.load(std::memory_order_relaxed)) return false;

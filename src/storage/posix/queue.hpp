@@ -7,13 +7,15 @@
 //     than any hand-over. They can block when the kernel throttles a writer, so after such a call
 //     the next ones go to worker threads for a while (InlinePolicy), as do writes that must start
 //     write-out, if the engine cannot do that;
-//   - opening, closing and status of existing files, on local file systems with an earlier open, if
-//     the kernel has the whole path in memory (LocalMounts). Under the same policy: closing the
-//     last descriptor of a removed file frees its blocks, a device node in the file system of the
-//     root or the working directory may be slow to open, and a program that watches openings
-//     (fanotify) or a slow layer of overlayfs may hold one up;
-// and hands over everything else: other paths, syncs, remote file systems, truncations that free
-// much, and openings for writing where that may copy the file (overlayfs).
+//   - opening, closing, status and removal of existing files, and creation of new ones, on local
+//     file systems with an earlier open, if the kernel has the whole path in memory, or that of the
+//     new file's folder (LocalMounts). Under the same policy: a change of names may wait for the
+//     file system's journal, as a write may, or for the folder's blocks; closing the last
+//     descriptor of a removed file frees its blocks, a device node in the file system of the root
+//     or the working directory may be slow to open, and a program that watches openings (fanotify)
+//     or a slow layer of overlayfs may hold one up;
+// and hands over everything else: other paths, syncs, remote file systems, truncations and removals
+// that free much, and changes where they may copy (overlayfs).
 #pragma once
 
 #include <algorithm>
@@ -117,13 +119,17 @@ class PosixQueue : public InboxQueue {
   // that falls into one ends the trust: one in thousands by chance, but reads that wait for a disk
   // meet one before they have held up the queue for much longer than a tick in all.
   std::int64_t read_trusting(Operation& operation);
-  void execute_now(Operation& operation);
+  void execute_now(Operation& operation, InlinePolicy::Clock::time_point begin);
   bool write_at_once(Operation& operation, const PosixFile& file);
   bool execute_if_allowed(Operation& operation);
   // Returns false if this open takes another way.
   bool open_at_once(Operation& operation);
-  // Whether the path can be opened, or queried, without waiting.
+  // The same for an open that makes the file.
+  bool create_at_once(Operation& operation);
+  bool status_at_once(Operation& operation);
+  // Whether the path can be opened, removed, or queried, without waiting.
   bool is_at_hand(const Operation& operation);
+  bool finds(const Operation& operation, struct statx& status);
   void give_to_pool(Operation& operation);
   // What to do with a transfer that is not executed in place.
   virtual void transfer(Operation& operation) { give_to_pool(operation); }

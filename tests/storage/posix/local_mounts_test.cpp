@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,11 +35,22 @@ class LocalMountsTest : public testing::Test {
   }
   // A lookup that must not wait gives up if others rename or mount at that moment.
   bool finds(const std::string& path, const PathUse& use = {}) {
-    for (int attempt = 0; attempt < 100; ++attempt) {
-      const Descriptor found(mounts.find(path.c_str(), use));
-      if (found >= 0) return true;
-    }
+    for (int attempt = 0; attempt < 100; ++attempt)
+      if (finds_now(path, use)) return true;
     return false;
+  }
+  bool finds_now(const std::string& path, const PathUse& use = {}) {
+    struct statx status {};
+    const Descriptor found(mounts.find(path.c_str(), use, status));
+    if (found < 0) return false;
+    struct stat same {};
+    EXPECT_EQ(::fstat(found, &same), 0);
+    EXPECT_EQ(status.stx_ino, same.st_ino) << path;
+    return true;
+  }
+  bool creates(const std::string& path, int flags = O_RDWR) {
+    flags |= O_CREAT | O_EXCL | O_NONBLOCK | O_CLOEXEC;
+    return Descriptor(mounts.create(path.c_str(), flags, 0600)) >= 0;
   }
 
   ScratchDirectory directory;
@@ -133,7 +145,7 @@ TEST_F(PathsFromAStart, ThatLeaveItsMountRestForAWhile) {
   const auto up = std::filesystem::relative(other_mount());
   const auto rests = [&] {
     EXPECT_FALSE(opens(up)) << "on a known mount, but a call cannot tell that before it opens";
-    if (Descriptor(mounts.find(up.c_str(), {})) < 0) return false;
+    if (!finds_now(up)) return false;
     unsigned refused = 0;
     while (refused < 1000 && !opens("file"))
       ++refused;
@@ -175,8 +187,10 @@ TEST_F(PathsFromAStart, WhereAWriteCopiesAreOnlyRead) {
   EXPECT_TRUE(test::eventually([&] { return finds("file"); }));
   for (int attempt = 0; attempt < 100; ++attempt) {
     EXPECT_LT(Descriptor(mounts.open("file", O_RDWR | O_CLOEXEC, facts)), 0);
-    EXPECT_LT(Descriptor(mounts.find("file", {.writes = true})), 0);
-    EXPECT_LT(Descriptor(mounts.find("file", {.empties = true})), 0);
+    EXPECT_FALSE(finds_now("file", {.writes = true}));
+    EXPECT_FALSE(finds_now("file", {.empties = true}));
+    EXPECT_FALSE(finds_now("file", {.removes = true}));
+    EXPECT_FALSE(creates("new"));
   }
 }
 
@@ -184,7 +198,51 @@ TEST_F(LocalMountsTest, EmptyingALargeFileIsNoShortWork) {
   EXPECT_TRUE(test::eventually([&] { return finds(directory / "file", {.empties = true}); }));
   std::filesystem::resize_file(directory / "file", LocalMounts::emptied_bytes_max + 1);
   EXPECT_FALSE(finds(directory / "file", {.empties = true}));
+  EXPECT_FALSE(finds(directory / "file", {.removes = true}));
   EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
+}
+
+TEST_F(LocalMountsTest, MakeWhatIsNotThere) {
+  const std::string path = directory / "new";
+  ASSERT_TRUE(test::eventually([&] { return creates(path); }));
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode, S_IFREG | 0600);
+  // A name that leads away is not followed, neither is one that stays.
+  std::filesystem::create_symlink("absent", directory / "dangling");
+  for (const char* taken : {"new", "file", "dangling", ".", "..", "", "dir/", "absent/below"})
+    EXPECT_FALSE(creates(directory / taken)) << taken;
+  EXPECT_FALSE(std::filesystem::exists(directory / "absent"));
+  EXPECT_TRUE(finds(path, {.removes = true}));
+}
+
+TEST_F(LocalMountsTest, MakeNothingOnOtherMounts) {
+  const std::string other = mount_of("/dev/shm") == mount_of(directory / "file") ? "/" : "/dev/shm";
+  const std::string name = "/ferry-test-" + std::to_string(::getpid());
+  EXPECT_FALSE(creates(other + name));
+  EXPECT_FALSE(std::filesystem::exists(other + name));
+}
+
+// Of a file in this file system, which hides the one of its name: the system refuses that at once,
+// but the folder may be one that does not answer.
+TEST(HiddenFiles, AreNotRemovedAtOnce) {
+  const test::OwnMount own("size=1m");
+  if (!own) GTEST_SKIP() << own.why();
+  write_file(own / "file", "abc");
+  write_file(own / "hidden", "abc");
+  ASSERT_EQ(::mount((own / "file").c_str(), (own / "hidden").c_str(), nullptr, MS_BIND, nullptr),
+            0);
+  LocalMounts mounts;
+  mounts.learn(mount_of(own / "file"), false);
+  mounts.learn(mount_of(own / "hidden"), false);
+  const auto removable = [&](const char* name) {
+    struct statx status {};
+    return Descriptor(mounts.find((own / name).c_str(), {.removes = true}, status)) >= 0;
+  };
+  EXPECT_TRUE(test::eventually([&] { return removable("file"); }));
+  EXPECT_FALSE(removable("hidden"));
+  const int flags = O_RDWR | O_CREAT | O_EXCL;
+  EXPECT_LT(Descriptor(mounts.create((own / "hidden").c_str(), flags, 0600)), 0);
 }
 
 TEST_F(LocalMountsTest, AMountIsAskedForItsFileSystemOnce) {

@@ -1,10 +1,14 @@
 #include "storage/posix/places.hpp"
 
+#include <cerrno>
+#include <cstring>
+#include <deque>
 #include <string>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -110,6 +114,47 @@ TEST(PosixPlaces, CallsThatHangHoldOnlyTheirOwnFileSystemUp) {
   for (test::BlockedFile& one : blocked)
     one.release();
   hung.expect_next(waiting.size(), 1);
+}
+
+// A queue makes, looks up and removes names on a healthy file system while calls by name on one
+// that does not answer, also through a link, are with it.
+TEST(PosixPlaces, NamesOnAFileSystemThatHangsHoldUpNoOthers) {
+  const test::OwnMount own("size=1m");
+  if (!own) GTEST_SKIP() << own.why();
+  const std::string place = own / "hung";
+  ASSERT_EQ(::mkdir(place.c_str(), 0755), 0);
+  ASSERT_EQ(::symlink("hung", (own / "link").c_str()), 0);
+  const auto storage = make_posix(Engine::threads);
+  test::StorageDriver driver(*storage);
+  // Nobody answers what is asked through it; once it is closed, calls end with an error.
+  test::Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  if (device < 0) GTEST_SKIP() << "absent: /dev/fuse: " << std::strerror(errno);
+  const std::string options =
+      "fd=" + std::to_string(device) + ",rootmode=40755,user_id=0,group_id=0";
+  ASSERT_EQ(::mount("ferry-test", place.c_str(), "fuse", 0, options.c_str()), 0);
+  ASSERT_EQ(driver.try_open(own / "first", O_RDWR | O_CREAT), 0);  // the mount is known now
+  const std::vector<std::string> paths{place + "/f", own / "link/f"};
+  std::deque<Operation> waiting;
+  for (const std::string& path : paths) {
+    const char* text = path.c_str();
+    waiting.push_back({.kind = Kind::unlink, .path = text});
+    waiting.push_back({.kind = Kind::path_status, .path = text});
+    for (const int flags : {O_RDONLY, O_CREAT | O_RDWR, O_CREAT | O_EXCL | O_RDWR})
+      waiting.push_back({.kind = Kind::open, .path = text, .flags = flags, .mode = 0600});
+  }
+  for (Operation& operation : waiting)
+    driver.start(operation);
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_EQ(driver.try_open(own / "new", O_RDWR | O_CREAT | O_EXCL), 0);
+    storage::Status status;
+    EXPECT_EQ(driver.path_call(Kind::path_status, own / "new", &status), 0);
+    EXPECT_EQ(driver.path_call(Kind::unlink, own / "new"), 0);
+  }
+  EXPECT_EQ(driver.queue().reap(), nullptr) << "they hang still";
+  ::close(device.release());
+  for (std::size_t i = 0; i < waiting.size(); ++i)
+    EXPECT_LT(driver.next().result, 0);
+  ::umount2(place.c_str(), MNT_DETACH);
 }
 
 }  // namespace
