@@ -10,13 +10,12 @@
 // remote-reads: 4 KiB by a device thread: through the device's page cache, and by placement `host`,
 // which always asks the storage. In a file that stays open, and in one reopened before each block
 // of reads, where the cache must revalidate its pages.
-#include <atomic>
 #include <cstring>
 
 #include <sys/mman.h>
 
-#include "base/cpus.hpp"
 #include "micro/device_file.hpp"
+#include "micro/hand_over.hpp"
 #include "micro/memory.hpp"
 
 namespace {
@@ -55,30 +54,9 @@ class HotReads {
     return nanoseconds_each(calls,
                             [&](long i) { file_.read(target(i, bytes), bytes, place(i, bytes)); });
   }
-  // What placement host cannot do without: the other core executes the call, one word says which
-  // and that it is done.
   double handed_over(std::uint64_t bytes, long calls, const CpuSet& server_cpus) {
-    constexpr long leave = -2;
-    constexpr long done = -1;
-    alignas(64) std::atomic<long> word{done};
-    std::thread server([&] {
-      run_this_thread_on(server_cpus);
-      for (long i = done; i != leave; i = word.load(std::memory_order_acquire)) {
-        if (i == done) continue;
-        plain_.read(target(i, bytes), bytes, place(i, bytes));
-        word.store(done, std::memory_order_release);
-      }
-    });
-    const auto call = [&](long i) {
-      word.store(i, std::memory_order_release);
-      while (word.load(std::memory_order_acquire) != done) {
-      }
-    };
-    call(0);  // the thread is there
-    const double each = nanoseconds_each(calls, call);
-    word.store(leave, std::memory_order_release);
-    server.join();
-    return each;
+    return benchmarks::handed_over(
+        calls, server_cpus, [&](long i) { plain_.read(target(i, bytes), bytes, place(i, bytes)); });
   }
   // Always `depth` reads in flight.
   double in_flight(std::uint64_t bytes, long calls) {

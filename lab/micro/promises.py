@@ -76,6 +76,12 @@ TARGETS: dict[str, dict[str, Target]] = {
         "open + read + close, 8 KiB: host / plain calls": ("at most", 2.35),
         "open + read + close, 8 KiB: compute / plain calls": ("at most", 3.5),
     },
+    "file-names": {
+        # What another core costs, beside what placement host makes of it.
+        f"{calls}: {way} / plain calls": None
+        for calls in ("stat", "create + close + remove")
+        for way in ("host", "bare hand-over")
+    },
     "optimizations": {
         "4 MiB records, read: memcpy / all on": ("at least", 0.9),
         "4 MiB records, write: memcpy / all on": ("at least", 0.9),
@@ -140,6 +146,7 @@ def measures(directory: str, only: str) -> Iterator[Json]:
             "round-trip": (),
             "new-files": (scratch, TMPFS),
             "small-files": (scratch,),
+            "file-names": (scratch,),
             "scaling": (path, other),
         }
         for subcommand, targets in TARGETS.items():

@@ -1,10 +1,16 @@
-// Files that are opened, read whole and closed, one after the other: by a device thread, by the
-// host and through its cache, and by plain calls. The kernel has them in memory.
+// Small files, one after the other. The kernel has them in memory.
+//
+// small-files: they are opened, read whole and closed: by a device thread, by the host and through
+// its cache, and by plain calls.
+//
+// file-names: they are asked for their sizes by name; empty ones are made and removed. By a device
+// thread, by plain calls, and by plain calls that another core executes.
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "micro/device_file.hpp"
+#include "micro/hand_over.hpp"
 
 namespace {
 
@@ -52,6 +58,52 @@ void small_files(const BenchmarkOptions& options) {
     ::unlink(path.c_str());
 }
 
+void file_names(const BenchmarkOptions& options) {
+  const std::vector<std::string> paths = make_files(options.path);
+  const auto path_of = [&](long i) { return paths[static_cast<std::size_t>(i)].c_str(); };
+  const std::string made = options.path + "/made";
+  constexpr int flags = O_WRONLY | O_CREAT | O_EXCL;
+  on_device(one_thread(), file_bytes, [&](Runtime& runtime, DeviceThread& self, char*) {
+    const CpuSet server_cpus = parse_cpus(runtime.info().server_cpus);
+    auto& calls = self.files;
+    // `ours` and `plain` are called with the number of a file.
+    const auto measure = [&](const std::string& name, auto ours, auto plain) {
+      constexpr auto count = static_cast<long>(files);
+      const auto by_plain = [&] { return nanoseconds_each(count, plain); };
+      measure_pairs(
+          name + ": host / plain calls", "ns", [&] { return nanoseconds_each(count, ours); },
+          by_plain);
+      measure_pairs(
+          name + ": bare hand-over / plain calls", "ns",
+          [&] { return handed_over(count, server_cpus, plain); }, by_plain);
+    };
+    measure(
+        "stat",
+        [&](long i) {
+          device::FileStatus status{};
+          check(calls.stat(path_of(i), &status), 0);
+        },
+        [&](long i) {
+          struct stat status {};
+          check(::stat(path_of(i), &status), 0);
+        });
+    measure(
+        "create + close + remove",
+        [&](long) {
+          check(calls.close(opened(calls.open(made.c_str(), flags, 0644), made)), 0);
+          check(calls.unlink(made.c_str()), 0);
+        },
+        [&](long) {
+          check(::close(opened(::open(made.c_str(), flags | O_CLOEXEC, 0644), made)), 0);
+          check(::unlink(made.c_str()), 0);
+        });
+  });
+  for (const std::string& path : paths)
+    ::unlink(path.c_str());
+}
+
+const Subcommand for_names("file-names", "FOLDER", "files that are made, looked up and removed",
+                           file_names);
 const Subcommand registered("small-files", "FOLDER", "files that are opened, read and closed",
                             small_files);
 
