@@ -162,9 +162,9 @@ int LocalMounts::create(const char* path, int flags, std::uint32_t mode) {
   char folder[PATH_MAX] = ".";
   const char* const slash = std::strrchr(path, '/');
   const char* const name = slash == nullptr ? path : slash + 1;
+  if (std::strlen(path) >= sizeof folder) return -1;  // open(2) refuses it, each half may do
   if (slash != nullptr) {
     const auto bytes = static_cast<std::size_t>(name - path);
-    if (bytes >= sizeof folder) return -1;
     std::memcpy(folder, path, bytes);
     folder[bytes] = '\0';
   }

@@ -1,5 +1,6 @@
 #include "storage/posix/local_mounts.hpp"
 
+#include <climits>
 #include <filesystem>
 #include <string>
 
@@ -200,6 +201,19 @@ TEST_F(LocalMountsTest, EmptyingALargeFileIsNoShortWork) {
   EXPECT_FALSE(finds(directory / "file", {.empties = true}));
   EXPECT_FALSE(finds(directory / "file", {.removes = true}));
   EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
+}
+
+// open(2) refuses such a path, though its folder and its name are short enough.
+TEST_F(LocalMountsTest, MakeNothingAtAPathThatIsTooLong) {
+  std::string path = directory / "new";
+  ASSERT_TRUE(test::eventually([&] { return creates(path); }));
+  const std::string name(200, 'n');
+  path = directory.path() + "/";
+  while (path.size() + name.size() < PATH_MAX)
+    path += "./";
+  EXPECT_LT(path.size(), std::size_t{PATH_MAX});
+  EXPECT_FALSE(creates(path + name));
+  EXPECT_FALSE(std::filesystem::exists(directory / name));
 }
 
 TEST_F(LocalMountsTest, MakeWhatIsNotThere) {
