@@ -357,6 +357,31 @@ TEST_P(QueueTest, MakesAndRemovesAtOnceWhatIsAtHand) {
   EXPECT_TRUE(std::filesystem::exists(directory / "made"));
 }
 
+// The last close of a file without a name frees its blocks: of a large one, that is no short work.
+TEST_P(QueueTest, ThreadsEndLargeFilesWithoutAName) {
+  const std::string path = directory / "file";
+  const std::int64_t most = LocalMounts::emptied_bytes_max;
+  const auto closed_by_threads = [&](std::int64_t bytes, bool removed) {
+    auto file = must_open(path, O_RDWR | O_CREAT);
+    std::filesystem::resize_file(path, static_cast<std::uintmax_t>(bytes));
+    EXPECT_TRUE(!removed || ::unlink(path.c_str()) == 0);
+    const std::uint64_t before = driver->queue().statistics().pool_operations;
+    file.close();
+    return driver->queue().statistics().pool_operations > before;
+  };
+  EXPECT_TRUE(closed_by_threads(most + 1, true));
+  write_file(path, "");
+  std::filesystem::resize_file(path, static_cast<std::uintmax_t>(most + 1));
+  auto read = must_open(path, O_RDONLY);
+  EXPECT_EQ(::unlink(path.c_str()), 0);
+  const std::uint64_t before = driver->queue().statistics().pool_operations;
+  read.close();
+  EXPECT_EQ(driver->queue().statistics().pool_operations, before + 1);
+  if (mount_number(Descriptor(::open(directory.path().c_str(), O_RDONLY))) == 0) return;
+  for (const auto& [bytes, removed] : {std::pair(most + 1, false), std::pair(most, true)})
+    EXPECT_TRUE(test::eventually([&] { return !closed_by_threads(bytes, removed); })) << bytes;
+}
+
 // Opened and used by several queues, closed by one: the others must release what they have
 // registered, or an unlinked file's space is never freed.
 TEST_P(QueueTest, NoQueueKeepsAClosedFileAlive) {

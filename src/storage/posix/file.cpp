@@ -328,6 +328,7 @@ std::int64_t learn_of(PosixFile& file, Operation& operation, const FileFacts& fa
   // Every transfer has an offset, which pipes and sockets do not.
   if (S_ISFIFO(facts.mode) || S_ISSOCK(facts.mode)) return -ESPIPE;
   file.place = facts.device;
+  file.small = facts.size_bytes <= LocalMounts::emptied_bytes_max;
   if ((operation.flags & O_NONBLOCK) == 0)
     fcntl(file.fd, F_SETFL, opening_flags(operation) & ~O_NONBLOCK);
   if (const long type = file_system_type(file.fd, facts.mount); type != 0) {

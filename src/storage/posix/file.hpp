@@ -38,6 +38,7 @@ struct PosixFile final : File {
   // it may do anything, so threads that may wait make them.
   bool generated = false;
   bool read_only = false;         // opened with O_RDONLY
+  bool small = false;             // had no more bytes than a close may free, when it was opened
   bool stamps_changes = false;    // its change time can prove its contents (change_times.hpp)
   std::uint64_t file_system = 0;  // its type, from statfs(2)
   // io_uring may use its registered buffers for it (registered_buffers.hpp).

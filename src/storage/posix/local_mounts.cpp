@@ -50,6 +50,11 @@ bool is_mount_root(const struct statx& status) {
   return (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
+// What its end frees: blocks that were allocated in advance may lie beyond the size.
+std::uint64_t held_bytes(const struct statx& status) {
+  return std::max(status.stx_size, status.stx_blocks * 512);
+}
+
 // Where statx(2) is not there, or a sandbox refuses it.
 int look_at_by_fstat(int fd, FileFacts& facts) {
   struct stat status {};
@@ -123,7 +128,8 @@ int LocalMounts::find(const char* path, const PathUse& use, struct statx& status
   const bool frees = use.empties || use.removes;
   if (look_at(fd, "", status) && is_file_or_directory(status.stx_mode) &&
       allows(mount_number(status), use.writes || frees) &&
-      !(frees && status.stx_size > emptied_bytes_max) && !(use.removes && is_mount_root(status))) {
+      !(frees && held_bytes(status) > emptied_bytes_max) &&
+      !(use.removes && is_mount_root(status))) {
     if (failed != nullptr) failed->rests = openings_at_rest;
     return fd;
   }

@@ -33,11 +33,17 @@ void PosixShared::learn_registered_buffers(const Operation& operation, bool may_
 
 namespace {
 
-// Whether a truncation may take a tenth of a second.
+// Whether a truncation, or the close of a file that has no name any more, may take a tenth of a
+// second. Blocks that were allocated in advance may lie beyond the size. Of a small file that is
+// only read, nobody asks: that would be a twentieth of opening, reading and closing it.
 bool frees_much(const PosixFile& file, const Operation& operation) {
   struct stat status {};
-  return !file.remote && ::fstat(file.fd, &status) == 0 &&
-         status.st_size - operation.offset > static_cast<off_t>(LocalMounts::emptied_bytes_max);
+  const bool closes = operation.kind == Kind::close;
+  if (file.remote || (closes && file.read_only && file.small)) return false;
+  if (::fstat(file.fd, &status) != 0 || (closes && status.st_nlink > 0)) return false;
+  const off_t held = std::max<off_t>(status.st_size, status.st_blocks * 512);
+  return held - (closes ? 0 : operation.offset) >
+         static_cast<off_t>(LocalMounts::emptied_bytes_max);
 }
 
 }  // namespace
@@ -60,7 +66,9 @@ void PosixQueue::start(Operation& operation) {
     case Kind::close:
       file->identity->closed.store(true, std::memory_order_release);
       shared_.closes.fetch_add(1, std::memory_order_release);
-      if (file->mount != 0 && file->direct_fd < 0 && execute_if_allowed(operation)) return;
+      if (file->mount != 0 && file->direct_fd < 0 && !frees_much(*file, operation) &&
+          execute_if_allowed(operation))
+        return;
       break;
     case Kind::open:
       if (open_at_once(operation)) return;

@@ -10,12 +10,11 @@
 //   - opening, closing, status and removal of existing files, and creation of new ones, on local
 //     file systems with an earlier open, if the kernel has the whole path in memory, or that of the
 //     new file's folder (LocalMounts). Under the same policy: a change of names may wait for the
-//     file system's journal, as a write may, or for the folder's blocks; closing the last
-//     descriptor of a removed file frees its blocks, a device node in the file system of the root
-//     or the working directory may be slow to open, and a program that watches openings (fanotify)
-//     or a slow layer of overlayfs may hold one up;
-// and hands over everything else: other paths, syncs, remote file systems, truncations and removals
-// that free much, and changes where they may copy (overlayfs).
+//     file system's journal, as a write may, or for the folder's blocks; a device node in the file
+//     system of the root or the working directory may be slow to open, and a program that watches
+//     openings (fanotify) or a slow layer of overlayfs may hold one up;
+// and hands over everything else: other paths, syncs, remote file systems, truncations, removals
+// and closes that free much, and changes where they may copy (overlayfs).
 #pragma once
 
 #include <algorithm>

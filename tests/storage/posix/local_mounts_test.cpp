@@ -1,6 +1,8 @@
 #include "storage/posix/local_mounts.hpp"
 
+#include <cerrno>
 #include <climits>
+#include <cstring>
 #include <filesystem>
 #include <string>
 
@@ -201,6 +203,17 @@ TEST_F(LocalMountsTest, EmptyingALargeFileIsNoShortWork) {
   EXPECT_FALSE(finds(directory / "file", {.empties = true}));
   EXPECT_FALSE(finds(directory / "file", {.removes = true}));
   EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
+}
+
+// Its size tells nothing of blocks that were allocated in advance.
+TEST_F(LocalMountsTest, RemovingAFileOfManyBlocksIsNoShortWork) {
+  const std::string path = directory / "file";
+  const Descriptor file(::open(path.c_str(), O_WRONLY));
+  constexpr auto bytes = static_cast<off_t>(LocalMounts::emptied_bytes_max) + 4096;
+  if (::fallocate(file, FALLOC_FL_KEEP_SIZE, 0, bytes) != 0) GTEST_SKIP() << std::strerror(errno);
+  EXPECT_TRUE(test::eventually([&] { return finds(path, {.writes = true}); }));
+  EXPECT_FALSE(finds(path, {.empties = true}));
+  EXPECT_FALSE(finds(path, {.removes = true}));
 }
 
 // open(2) refuses such a path, though its folder and its name are short enough.
