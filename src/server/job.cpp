@@ -75,6 +75,7 @@ int status_target(const Job& job, const ArenaView& arena) {
 int translate(Job& job, const ArenaView& arena) {
   const Request& request = job.request;
   job.offset = request.offset;
+  job.flags = 0;  // a status follows links, whatever this job opened before
   job.sync_follows = false;
   switch (request.opcode) {
     case Opcode::open:

@@ -471,6 +471,20 @@ TEST_P(FileCallsTest, TellsTheStatus) {
   });
 }
 
+// Whatever flags earlier calls had.
+TEST_P(FileCallsTest, TheStatusOfALinkIsThatOfItsFile) {
+  write_file(ours, pattern(12'345, 1));
+  const std::string link = directory / "link";
+  ASSERT_EQ(symlink(ours.c_str(), link.c_str()), 0);
+  on_file(ours, O_RDONLY, [&](Files& files, int /*file*/) {
+    EXPECT_EQ(files.open(link.c_str(), O_RDONLY | O_NOFOLLOW), -ELOOP);
+    device::FileStatus status{};
+    EXPECT_EQ(files.stat(link.c_str(), &status), 0);
+    EXPECT_EQ(status.mode & S_IFMT, static_cast<unsigned>(S_IFREG));
+    EXPECT_EQ(status.size_bytes, 12'345U);
+  });
+}
+
 TEST_P(FileCallsTest, ReachesBeyondFourGiB) {
   twins("");
   const Buffer buffer = runtime->allocate(8192);
