@@ -18,7 +18,7 @@ quick:
 	@./test --quick
 
 format:
-	@scripts/sources.sh | xargs -r -d '\n' clang-format -i
+	@scripts/sources.sh | xargs -r -d '\n' .ferry/venv/bin/clang-format -i
 	@.ferry/venv/bin/ruff check --quiet --select I --fix --cache-dir .ferry/ruff
 	@.ferry/venv/bin/ruff format --quiet --cache-dir .ferry/ruff
 

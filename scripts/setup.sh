@@ -168,7 +168,7 @@ setup_missing_tools() {
   setup_python_headers || printf '%s\n' "the headers of that python3 (Python.h)"
   [[ $1 != run ]] || return 0
   pkg-config --exists gtest 2>/dev/null || printf '%s\n' "googletest"
-  tools=(chromedriver chromium clang-format clang-tidy fio gcc git mpicxx mpiexec spin tcc)
+  tools=(chromedriver chromium clang-tidy fio gcc git mpicxx mpiexec spin tcc)
   for tool in "${tools[@]}"; do
     command -v "$tool" >/dev/null || printf '%s\n' "$tool"
   done

@@ -404,7 +404,7 @@ stage_format() {
   local -a files
   mapfile -t files < <(scripts/sources.sh)
   ((${#files[@]} > 0)) || setup_die "no C++ files were found to check"
-  clang-format --dry-run -Werror "${files[@]}" || setup_die "the layout differs; make format mends it"
+  "$setup_venv/bin/clang-format" --dry-run -Werror "${files[@]}" || setup_die "the layout differs; make format mends it"
   printf '%d files are laid out right\n' "${#files[@]}"
   "$setup_python" scripts/check_tree.py
   "$setup_venv/bin/ruff" format --quiet --check --cache-dir .ferry/ruff ||
