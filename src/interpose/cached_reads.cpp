@@ -174,8 +174,7 @@ class SummaryLines {
 
  private:
   void put(std::string_view piece) {
-    std::copy_n(piece.data(), piece.size(), text.data() + used_);
-    used_ += piece.size();
+    used_ += piece.copy(text.data() + used_, text.size() - used_);
   }
   void put(std::uint64_t number) {
     char* const at = text.data() + used_;
