@@ -17,10 +17,22 @@ void forget_error() {
 
 }  // namespace
 
-Library::Library(const std::string& file_name, std::string advice)
-    : file_name_(file_name), advice_(std::move(advice)) {
-  handle_ = ::dlopen(file_name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle_ == nullptr) fail("cannot be loaded");
+std::string one_of(const std::vector<std::string>& file_names) {
+  std::string words;
+  for (const std::string& name : file_names)
+    words += (words.empty() ? "" : " or ") + name;
+  return words;
+}
+
+Library::Library(const std::vector<std::string>& file_names, std::string advice)
+    : file_name_(one_of(file_names)), advice_(std::move(advice)) {
+  for (const std::string& name : file_names) {
+    handle_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ == nullptr) continue;
+    file_name_ = name;
+    return;
+  }
+  fail("cannot be loaded");
 }
 
 Library::Symbol Library::symbol(const char* name) const {

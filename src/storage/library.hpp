@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace ferry::storage {
 
@@ -19,12 +20,13 @@ class Unavailable : public std::runtime_error {
 
 // The base of a struct whose members are the library's functions:
 //   decltype(::nfs_open)* nfs_open = symbol("nfs_open");
-// Throws Unavailable (ENOPKG) with a line that ends with `advice` when the library or a function of
-// it is not there. Loaded libraries stay until the process ends: they may have left threads or
-// handlers behind.
+// The first of `file_names` that can be loaded is used. Throws Unavailable (ENOPKG) with a line
+// that ends with `advice` when none can, or a function is not there. Loaded libraries stay until
+// the process ends: they may have left threads or handlers behind.
 class Library {
  public:
-  Library(const std::string& file_name, std::string advice);
+  Library(const std::vector<std::string>& file_names, std::string advice);
+  const std::string& file_name() const { return file_name_; }
 
  protected:
   // Converts to a pointer to the library's symbol of that name.
@@ -50,6 +52,9 @@ class Library {
   std::string advice_;
   void* handle_ = nullptr;
 };
+
+// File names as words.
+std::string one_of(const std::vector<std::string>& file_names);
 
 // The advice for a library that Debian has.
 inline std::string install_package(const std::string& name) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/cpus.hpp"
 #include "storage/queue/bounded_pool.hpp"
@@ -12,7 +13,7 @@
 
 namespace ferry::storage {
 
-std::unique_ptr<Storage> make_nfs(std::string library, CpuSet cpus);
+std::unique_ptr<Storage> make_nfs(std::vector<std::string> libraries, CpuSet cpus);
 std::unique_ptr<Storage> make_ceph(std::string library, CpuSet cpus);
 std::unique_ptr<Storage> make_pvfs2(const std::string& library, CpuSet cpus);
 

@@ -50,7 +50,7 @@ Storage& Router::other(Scheme scheme) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Storage>& found = others_[static_cast<std::size_t>(scheme)];
   if (found != nullptr) return *found;
-  if (scheme == Scheme::nfs) found = make_nfs(options_.nfs_library, cpus_);
+  if (scheme == Scheme::nfs) found = make_nfs(options_.nfs_libraries, cpus_);
   if (scheme == Scheme::ceph) found = make_ceph(options_.ceph_library, cpus_);
   if (scheme == Scheme::pvfs2) found = make_pvfs2(options_.pvfs2_library, cpus_);
   return *found;
@@ -171,10 +171,10 @@ std::unique_ptr<Queue> Router::make_queue(const QueueOptions& options) {
 }
 
 template <class Library>
-ClientLibrary load(Scheme scheme, const std::string& file_name) {
-  ClientLibrary found{name_of(scheme), file_name, ""};
+ClientLibrary load(Scheme scheme, const auto& file_names, const std::string& named) {
+  ClientLibrary found{name_of(scheme), named, ""};
   try {
-    const Library library(file_name);
+    found.file_name = Library(file_names).file_name();
   } catch (const Unavailable& reason) {
     found.problem = reason.what();
   }
@@ -192,9 +192,9 @@ std::vector<std::string> built_in() {
 }
 
 std::vector<ClientLibrary> client_libraries(const RouterOptions& options) {
-  return {load<NfsLibrary>(Scheme::nfs, options.nfs_library),
-          load<CephLibrary>(Scheme::ceph, options.ceph_library),
-          load<Pvfs2Library>(Scheme::pvfs2, options.pvfs2_library)};
+  return {load<NfsLibrary>(Scheme::nfs, options.nfs_libraries, one_of(options.nfs_libraries)),
+          load<CephLibrary>(Scheme::ceph, options.ceph_library, options.ceph_library),
+          load<Pvfs2Library>(Scheme::pvfs2, options.pvfs2_library, options.pvfs2_library)};
 }
 
 std::unique_ptr<Storage> make_router(const RouterOptions& options) {

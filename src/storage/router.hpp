@@ -14,7 +14,7 @@ namespace ferry::storage {
 struct RouterOptions {
   Engine engine = Engine::automatic;  // of storage `posix`
   // The client libraries, loaded when they are first needed.
-  std::string nfs_library = "libnfs.so.13";
+  std::vector<std::string> nfs_libraries = {"libnfs.so.13", "libnfs.so.14"};  // libnfs 4, 5
   std::string ceph_library = "libcephfs.so.2";
   std::string pvfs2_library = "libpvfs2.so.2";
 };
@@ -22,7 +22,8 @@ struct RouterOptions {
 // The names of all storages.
 std::vector<std::string> built_in();
 
-// The library of a storage's client, and why it cannot be used; empty if it can.
+// The library of a storage's client, or the ones that were tried, and why none can be used; empty
+// if one can.
 struct ClientLibrary {
   std::string storage;
   std::string file_name;

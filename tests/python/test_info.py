@@ -80,11 +80,14 @@ def test_info_says_which_client_libraries_are_there(command: Command, scratch: P
 
 def test_info_says_what_to_install(command: Command, scratch: Path) -> None:
     """Libraries of these names are found first, and are none."""
-    for name in ("libnfs.so.13", "libcephfs.so.2"):
+    for name in ("libnfs.so.13", "libnfs.so.14", "libcephfs.so.2"):
         (scratch / name).write_bytes(b"not a library")
     environment = {**command.environment, "LD_LIBRARY_PATH": str(scratch)}
     text = " ".join(command.succeeds("info", env=environment).split())
-    for storage, library, package in (("nfs", "libnfs.so.13", "libnfs13"), ("ceph", "libcephfs.so.2", "libcephfs2")):
+    for storage, library, package in (
+        ("nfs", "libnfs.so.13 or libnfs.so.14", "libnfs13 or libnfs14"),
+        ("ceph", "libcephfs.so.2", "libcephfs2"),
+    ):
         assert f"{storage}: {library} cannot be loaded; install the Debian package {package}" in text
 
 

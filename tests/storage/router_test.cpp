@@ -46,10 +46,10 @@ TEST_F(Router, PathsGoToTheStorageThatTheyName) {
 
 TEST(RouterLibraries, OneThatIsMissingIsAnErrnoAndALine) {
   constexpr const char* absent = "libferry-absent.so.1";
-  const auto storage = make_router({.nfs_library = absent, .ceph_library = absent});
+  const auto storage = make_router({.nfs_libraries = {absent}, .ceph_library = absent});
   StorageDriver driver(*storage);
   for (const auto& [uri, package] :
-       {std::pair{"nfs://127.0.0.1/x", "libnfs13"}, {"ceph:/x", "libcephfs2"}}) {
+       {std::pair{"nfs://127.0.0.1/x", "libnfs13 or libnfs14"}, {"ceph:/x", "libcephfs2"}}) {
     EXPECT_EQ(driver.try_open(uri, O_RDONLY), -ENOPKG);
     EXPECT_EQ(driver.path_call(Kind::unlink, uri), -ENOPKG);
     EXPECT_EQ(storage->describe_path(uri).problem,
@@ -57,8 +57,16 @@ TEST(RouterLibraries, OneThatIsMissingIsAnErrnoAndALine) {
   }
 }
 
+// Of libnfs 4 and 5 one is installed.
+TEST(RouterLibraries, AnotherVersionDoes) {
+  const std::vector<ClientLibrary> found =
+      client_libraries({.nfs_libraries = {"libferry-absent.so.1", "libpthread.so.0"}});
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].problem.find("libpthread.so.0 has no function nfs_"), 0U) << found[0].problem;
+}
+
 TEST(RouterLibraries, OneThatIsAnotherIsRefused) {
-  const auto storage = make_router({.nfs_library = "libpthread.so.0"});
+  const auto storage = make_router({.nfs_libraries = {"libpthread.so.0"}});
   StorageDriver driver(*storage);
   EXPECT_EQ(driver.try_open("nfs://127.0.0.1/x", O_RDONLY), -ENOPKG);
 }
@@ -89,15 +97,16 @@ TEST_F(Router, WhatNfsCannotDoIsDeclared) {
 
 TEST(RouterLibraries, TheOnesThatCanBeLoadedAreTold) {
   const std::vector<ClientLibrary> found = client_libraries({
-      .nfs_library = "libferry-absent.so.1",
+      .nfs_libraries = {"libferry-absent.so.1", "libferry-absent.so.2"},
       .ceph_library = FERRY_MOCKS "/libcephfs_mock.so",
       .pvfs2_library = "libpthread.so.0",
   });
   ASSERT_EQ(found.size(), 3U);
   EXPECT_EQ(found[0].storage, "nfs");
-  EXPECT_EQ(found[0].file_name, "libferry-absent.so.1");
+  EXPECT_EQ(found[0].file_name, "libferry-absent.so.1 or libferry-absent.so.2");
   EXPECT_EQ(found[0].problem,
-            "libferry-absent.so.1 cannot be loaded; install the Debian package libnfs13");
+            "libferry-absent.so.1 or libferry-absent.so.2 cannot be loaded; "
+            "install the Debian package libnfs13 or libnfs14");
   EXPECT_EQ(found[1].storage, "ceph");
   EXPECT_EQ(found[1].problem, "");
   EXPECT_EQ(found[2].storage, "pvfs2");

@@ -42,6 +42,7 @@ extern "C" {
 // clang-format on
 
 #include "storage/library.hpp"
+#include "storage/router.hpp"
 #include "support/files.hpp"
 
 namespace ferry::test {
@@ -142,7 +143,7 @@ class FakeNfsServer : public Listener {
 
  private:
   struct Library : storage::Library {
-    Library() : storage::Library("libnfs.so.13", storage::install_package("libnfs13")) {}
+    Library() : storage::Library(storage::RouterOptions{}.nfs_libraries, "") {}
     decltype(::rpc_init_server_context)* init = symbol("rpc_init_server_context");
     decltype(::rpc_destroy_context)* destroy = symbol("rpc_destroy_context");
     decltype(::rpc_register_service)* register_service = symbol("rpc_register_service");
@@ -339,10 +340,20 @@ class FakeNfsServer : public Listener {
     std::memset(arguments, 0, sizeof(Arguments));
     return decoder<Arguments>(from, arguments);
   }
-  template <class Arguments>
-  service_proc procedure(int number, service_fn call, const char* name) {
+  // libnfs 5 passes one argument more than libnfs 4.
+  template <auto call, class... More>
+  static int called(rpc_context* rpc, rpc_msg* message, More...) {
+    return call(rpc, message);
+  }
+  template <class Arguments, auto call>
+  service_proc procedure(int number, const char* name) {
     decoder<Arguments> = library_.procedure(name);
-    return {number, call, decode<Arguments>, static_cast<int>(sizeof(Arguments))};
+    service_proc made{};
+    made.proc = number;
+    made.func = called<call>;
+    made.decode_fn = decode<Arguments>;
+    made.decode_buf_size = static_cast<int>(sizeof(Arguments));
+    return made;
   }
 
   void accept_one() {
@@ -409,21 +420,21 @@ class FakeNfsServer : public Listener {
 
   const Library library_;
   std::array<service_proc, 3> mount_calls_{
-      {procedure<char>(MOUNT3_NULL, on_null, "libnfs_zdr_void"),
-       procedure<char*>(MOUNT3_MNT, on_mount, "zdr_dirpath"),
-       procedure<char>(MOUNT3_EXPORT, on_export, "libnfs_zdr_void")}};
+      {procedure<char, on_null>(MOUNT3_NULL, "libnfs_zdr_void"),
+       procedure<char*, on_mount>(MOUNT3_MNT, "zdr_dirpath"),
+       procedure<char, on_export>(MOUNT3_EXPORT, "libnfs_zdr_void")}};
   std::array<service_proc, 11> nfs_calls_{
-      {procedure<char>(NFS3_NULL, on_null, "libnfs_zdr_void"),
-       procedure<GETATTR3args>(NFS3_GETATTR, on_getattr, "zdr_GETATTR3args"),
-       procedure<SETATTR3args>(NFS3_SETATTR, on_setattr, "zdr_SETATTR3args"),
-       procedure<LOOKUP3args>(NFS3_LOOKUP, on_lookup, "zdr_LOOKUP3args"),
-       procedure<ACCESS3args>(NFS3_ACCESS, on_access, "zdr_ACCESS3args"),
-       procedure<READ3args>(NFS3_READ, on_read, "zdr_READ3args"),
-       procedure<WRITE3args>(NFS3_WRITE, on_write, "zdr_WRITE3args"),
-       procedure<CREATE3args>(NFS3_CREATE, on_create, "zdr_CREATE3args"),
-       procedure<READDIRPLUS3args>(NFS3_READDIRPLUS, on_list, "zdr_READDIRPLUS3args"),
-       procedure<FSINFO3args>(NFS3_FSINFO, on_fsinfo, "zdr_FSINFO3args"),
-       procedure<COMMIT3args>(NFS3_COMMIT, on_commit, "zdr_COMMIT3args")}};
+      {procedure<char, on_null>(NFS3_NULL, "libnfs_zdr_void"),
+       procedure<GETATTR3args, on_getattr>(NFS3_GETATTR, "zdr_GETATTR3args"),
+       procedure<SETATTR3args, on_setattr>(NFS3_SETATTR, "zdr_SETATTR3args"),
+       procedure<LOOKUP3args, on_lookup>(NFS3_LOOKUP, "zdr_LOOKUP3args"),
+       procedure<ACCESS3args, on_access>(NFS3_ACCESS, "zdr_ACCESS3args"),
+       procedure<READ3args, on_read>(NFS3_READ, "zdr_READ3args"),
+       procedure<WRITE3args, on_write>(NFS3_WRITE, "zdr_WRITE3args"),
+       procedure<CREATE3args, on_create>(NFS3_CREATE, "zdr_CREATE3args"),
+       procedure<READDIRPLUS3args, on_list>(NFS3_READDIRPLUS, "zdr_READDIRPLUS3args"),
+       procedure<FSINFO3args, on_fsinfo>(NFS3_FSINFO, "zdr_FSINFO3args"),
+       procedure<COMMIT3args, on_commit>(NFS3_COMMIT, "zdr_COMMIT3args")}};
   const Descriptor wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<bool> ending_{false};
   std::atomic<unsigned> commits_{0};

@@ -16,7 +16,7 @@ namespace ferry::storage {
 struct CephLibrary : Library {
   // Throws Unavailable.
   explicit CephLibrary(const std::string& file_name)
-      : Library(file_name, install_package("libcephfs2")) {}
+      : Library({file_name}, install_package("libcephfs2")) {}
 
   int (*ceph_create)(ceph::Client**, const char*) = symbol("ceph_create");
   int (*ceph_conf_read_file)(ceph::Client*, const char*) = symbol("ceph_conf_read_file");

@@ -18,7 +18,7 @@ struct LustreLayout;
 struct LustreLibrary : Library {
   // Throws Unavailable.
   explicit LustreLibrary(const std::string& file_name)
-      : Library(file_name,
+      : Library({file_name},
                 "install Lustre's own package lustre-client-utils (lustre-client on Red Hat); "
                 "Debian has none") {
     // Otherwise it would also print lines.

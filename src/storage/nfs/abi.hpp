@@ -1,7 +1,7 @@
-// The parts of libnfs 4's binary interface (64-bit) that Ferry uses: the messages of NFS version 3
-// and of its mount protocol as structs. If libnfs's headers are installed, the build compares them
-// (nfs/abi_check.cpp). Names are those of RFC 1813. A union of which only one member is used stands
-// here as that member.
+// The parts of the binary interface of libnfs 4 and 5 (64-bit) that Ferry uses: the messages of NFS
+// version 3 and of its mount protocol as structs. If libnfs's headers are installed, the build
+// compares them (nfs/abi_check.cpp). Names are those of RFC 1813. A union of which only one member
+// is used stands here as that member.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "storage/library.hpp"
 #include "storage/nfs/abi.hpp"
@@ -18,8 +19,8 @@ using NfsCall = int (*)(rpc_context*, rpc_cb, Arguments*, void*);
 
 struct NfsLibrary : Library {
   // Throws Unavailable.
-  explicit NfsLibrary(const std::string& file_name)
-      : Library(file_name, install_package("libnfs13")) {}
+  explicit NfsLibrary(const std::vector<std::string>& file_names)
+      : Library(file_names, install_package("libnfs13 or libnfs14")) {}
 
   nfs_context* (*nfs_init_context)() = symbol("nfs_init_context");
   void (*nfs_destroy_context)(nfs_context*) = symbol("nfs_destroy_context");

@@ -56,8 +56,8 @@ Capabilities capabilities_of(const NfsAddress& address) {
 
 class NfsShared {
  public:
-  NfsShared(std::string library, CpuSet cpus)
-      : library_name_(std::move(library)), cpus_(std::move(cpus)) {}
+  NfsShared(std::vector<std::string> libraries, CpuSet cpus)
+      : library_names_(std::move(libraries)), cpus_(std::move(cpus)) {}
 
   // Not in a child of fork(): its parent's threads, which it has not, use the connections, and
   // nothing that it sent on them would be understood.
@@ -67,7 +67,7 @@ class NfsShared {
   std::shared_ptr<NfsServer> server_of(NfsAddress address) {
     address.cpus = cpus_;
     const std::lock_guard lock(mutex_);
-    if (library_ == nullptr) library_ = std::make_shared<const NfsLibrary>(library_name_);
+    if (library_ == nullptr) library_ = std::make_shared<const NfsLibrary>(library_names_);
     std::shared_ptr<NfsServer>& server = servers_[address];
     if (server == nullptr) server = std::make_shared<NfsServer>(library_, address);
     return server;
@@ -104,7 +104,7 @@ class NfsShared {
 
  private:
   const MadeHere made_here_;
-  const std::string library_name_;
+  const std::vector<std::string> library_names_;
   const CpuSet cpus_;
   std::mutex mutex_;  // guards the next two
   std::shared_ptr<const NfsLibrary> library_;
@@ -241,8 +241,8 @@ class NfsQueue final : public InboxQueue {
 
 class Nfs final : public RemoteStorage {
  public:
-  Nfs(std::string library, CpuSet cpus)
-      : shared_(std::make_unique<NfsShared>(std::move(library), std::move(cpus))) {}
+  Nfs(std::vector<std::string> libraries, CpuSet cpus)
+      : shared_(std::make_unique<NfsShared>(std::move(libraries), std::move(cpus))) {}
   // In a child all of it is left alone: closing its connections would need their threads.
   ~Nfs() override {
     if (!shared_->made_here()) static_cast<void>(shared_.release());
@@ -273,8 +273,8 @@ class Nfs final : public RemoteStorage {
 
 }  // namespace
 
-std::unique_ptr<Storage> make_nfs(std::string library, CpuSet cpus) {
-  return std::make_unique<Nfs>(std::move(library), std::move(cpus));
+std::unique_ptr<Storage> make_nfs(std::vector<std::string> libraries, CpuSet cpus) {
+  return std::make_unique<Nfs>(std::move(libraries), std::move(cpus));
 }
 
 }  // namespace ferry::storage

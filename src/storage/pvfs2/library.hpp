@@ -17,7 +17,7 @@ struct Pvfs2Library : Library {
 
   // Throws Unavailable.
   explicit Pvfs2Library(const std::string& file_name)
-      : Library(file_name,
+      : Library({file_name},
                 "install the client of your OrangeFS or PVFS2, which is in no Debian release") {}
 
   // A table of mounts, which the library keeps; null if the file has none.
