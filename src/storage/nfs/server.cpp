@@ -38,7 +38,7 @@ void NfsServer::execute(Operation& operation, const std::string& path,
       break;
     case Kind::truncate:
       operation.result =
-          !file->writable
+          !file->writable || operation.offset < 0
               ? -EINVAL
               : calls.set_size(file->handle, static_cast<std::uint64_t>(operation.offset),
                                file->changes);
