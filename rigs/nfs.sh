@@ -45,8 +45,11 @@ nfs_up() {
 }
 
 nfs_configuration() {
-  local port
+  local port flusher=
   port=$(<"$dir/port")
+  # Newer servers end where the kernel does not let them be known as one that writes back.
+  [[ ! $(ganesha.nfsd -v) =~ V([0-9]+) || ${BASH_REMATCH[1]} -lt 6 ]] ||
+    flusher='Allow_Set_Io_Flusher_Fail = true;'
   cat <<END
 NFS_CORE_PARAM {
   Bind_addr = 127.0.0.1;
@@ -58,6 +61,7 @@ NFS_CORE_PARAM {
   Protocols = 3;
   Mount_Path_Pseudo = true;
   Plugins_Dir = "$nfs_plugins";
+  $flusher
 }
 NFSV4 {
   RecoveryRoot = "$dir/recovery";
