@@ -32,7 +32,8 @@ from ferry_lab.stats import judge
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",  # Open MPI 4
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # 5
 }
 BASELINE = "automatic"
 WAYS = ("automatic", "mpi", "one-rank", "independent", "mpi:again")

@@ -68,7 +68,11 @@ def run_plan(plan: Json, ranks: int, **options: Any) -> tuple[int, list[Json]]:
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
-        env={**os.environ, "OMPI_MCA_rmaps_base_oversubscribe": "1"},
+        env={
+            **os.environ,
+            "OMPI_MCA_rmaps_base_oversubscribe": "1",  # Open MPI 4
+            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # 5
+        },
         **options,
     )
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

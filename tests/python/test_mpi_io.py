@@ -34,8 +34,12 @@ def of_the_build(variable: str) -> str:
 MPIEXEC = of_the_build("MPIEXEC_EXECUTABLE") or shutil.which("mpiexec") or ""
 OPEN_MPI = bool(MPIEXEC) and "Open" in run_program(MPIEXEC, "--version").stdout
 if OPEN_MPI:  # which refuses root, and more ranks than cores, unless told otherwise
-    for switch in ("ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM", "MCA_rmaps_base_oversubscribe"):
-        os.environ[f"OMPI_{switch}"] = "1"
+    os.environ.update(
+        OMPI_ALLOW_RUN_AS_ROOT="1",
+        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+        OMPI_MCA_rmaps_base_oversubscribe="1",  # version 4
+        PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",  # 5
+    )
 
 
 def compiler_of(language: str) -> str:
