@@ -102,8 +102,9 @@ def test_a_checkpoint_that_is_replaced_after_its_header_was_read(
 def test_forks_with_transfers_under_way(path: Path, data: bytes) -> None:
     """Neither the parent's transfers nor the children's are hurt, and both leave in the usual way."""
     program = """
-import os, sys
+import os, sys, warnings
 import ferry, numpy
+warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # Python 3.12 and newer warn of it
 file = ferry.open(sys.argv[1])
 wanted = open(sys.argv[1], "rb").read()
 children = []
