@@ -69,8 +69,8 @@ pytestmark = pytest.mark.skipif(bool(why_absent()), reason=why_absent())
 LIBRARY = BUILD / "libferry_mpiio.so"
 CALLS = 120
 SEED = int(os.environ.get("FERRY_TEST_SEED", random.randrange(1 << 32)))
-# What a program sees otherwise without Ferry: collective reads of MPICH 4.0 and Open MPI 4.1 report bytes
-# behind the end of the file; MPICH's change the memory for them. Neither knows Ferry's hints.
+# What a program may see otherwise without Ferry: collective reads of MPICH 4.0 and Open MPI 4.1 report bytes
+# behind the end of the file; MPICH's change the memory for them. MPICH 4.2 does neither.
 OTHERWISE = {"read_all over the end", "the hint ferry_method"}
 if not OPEN_MPI:
     OTHERWISE |= {"bytes behind it", "read_at_all behind the end"}
@@ -127,7 +127,7 @@ def test_edges_are_the_same(tmp_path: Path) -> None:
     done = under_ferry(2, BUILD / "mpiio_edges", tmp_path / "ferry")
     assert transfers(done) > 0, done.stderr
     found = cases(done.stdout)
-    assert {name for name in plain if found[name] != plain[name]} == OTHERWISE
+    assert {"the hint ferry_method"} <= {name for name in plain if found[name] != plain[name]} <= OTHERWISE
     assert found["read_all over the end"] == "[done 40 to 100] [done 40 to 100]"
     assert found["bytes behind it"] == "[as before] [as before]"
     assert found["read_at_all behind the end"] == "[done 0] [done 0]"
