@@ -43,7 +43,7 @@ class Ferry(CMakePackage):
     depends_on("mpi@3.1:", when="+mpi")
     depends_on("cuda@12:", type="run", when="+cuda")
     # Loaded when a path first needs them, by the search path of the libraries that are built here.
-    depends_on("libnfs@4", when="+nfs")
+    depends_on("libnfs@4:5", when="+nfs")
     depends_on("libcephfs", when="+ceph")
 
     with when("+python"):
