@@ -86,6 +86,10 @@ install(FILES ${PROJECT_BINARY_DIR}/ferry-config.cmake
 file(RELATIVE_PATH FERRY_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 # The archive by its path: -lferry is the library for C.
 set(FERRY_PC_CXX_LIBRARY "\${libdir}/libferry.a")
+set(FERRY_PC_CACHE_LINE "")
+if(NOT FERRY_CACHE_LINE_BYTES EQUAL 64)
+  set(FERRY_PC_CACHE_LINE " -DFERRY_CACHE_LINE_BYTES=${FERRY_CACHE_LINE_BYTES}")
+endif()
 if(BUILD_SHARED_LIBS)
   set(FERRY_PC_CXX_LIBRARY "-L\${libdir} -lferry_cxx")
 endif()

@@ -119,14 +119,14 @@ class View : public testing::Test {
 };
 
 TEST_F(View, FindsEachThingInItsRegion) {
-  EXPECT_EQ(offset(&view.loop_state(1)), view.layout.loop_states + 64);
-  EXPECT_EQ(offset(&view.doorbell(1)), view.layout.doorbells + 64);
+  EXPECT_EQ(offset(&view.loop_state(1)), view.layout.loop_states + cache_line_bytes);
+  EXPECT_EQ(offset(&view.doorbell(1)), view.layout.doorbells + cache_line_bytes);
   EXPECT_EQ(view.cell_count(), 20U);
-  EXPECT_EQ(offset(&view.cell(19)), view.layout.cells + std::uint64_t{19} * 64);
+  EXPECT_EQ(offset(&view.cell(19)), view.layout.cells + std::uint64_t{19} * cache_line_bytes);
   EXPECT_EQ(offset(&view.position(8)),
             view.layout.positions + std::uint64_t{8} * sizeof(FilePosition));
   EXPECT_EQ(offset(&view.group(4)), view.layout.groups + 4 * sizeof(GroupState));
-  EXPECT_EQ(offset(&view.counters(4)), view.layout.counters + std::uint64_t{4} * 64);
+  EXPECT_EQ(offset(&view.counters(4)), view.layout.counters + std::uint64_t{4} * cache_line_bytes);
   EXPECT_EQ(offset(view.scratch(4)), view.layout.scratch + 4 * scratch_bytes);
   EXPECT_EQ(offset(view.staging(4)), view.layout.staging + std::uint64_t{4} * 8192);
 }
@@ -141,7 +141,8 @@ TEST_F(View, FindsTheCellsOfServicesInTheDevicesOwnPart) {
   EXPECT_FALSE(view.is_service_cell(40));
   EXPECT_FALSE(view.is_service_cell(~0U));
   EXPECT_EQ(offset(&view.cell(20)), view.layout.service_cells);
-  EXPECT_EQ(offset(&view.cell(39)), view.layout.service_cells + std::uint64_t{19} * 64);
+  EXPECT_EQ(offset(&view.cell(39)),
+            view.layout.service_cells + std::uint64_t{19} * cache_line_bytes);
   EXPECT_GE(view.layout.service_cells, view.layout.local);
 }
 
@@ -150,10 +151,10 @@ TEST_F(View, GivesEachRingItsOwnSlots) {
     const RequestRing ring = view.ring(index);
     EXPECT_EQ(ring.slot_count, 8U);
     EXPECT_EQ(1U << ring.slot_shift, 8U);
-    EXPECT_EQ(offset(ring.tickets), view.layout.tickets + std::uint64_t{index} * 64);
-    EXPECT_EQ(offset(ring.head), view.layout.heads + std::uint64_t{index} * 64);
-    EXPECT_EQ(offset(ring.slots), view.layout.slots + std::uint64_t{index} * 8 * 64);
-    EXPECT_LE(offset(&ring.slot(7)) + 64, view.layout.cells);
+    EXPECT_EQ(offset(ring.tickets), view.layout.tickets + std::uint64_t{index} * cache_line_bytes);
+    EXPECT_EQ(offset(ring.head), view.layout.heads + std::uint64_t{index} * cache_line_bytes);
+    EXPECT_EQ(offset(ring.slots), view.layout.slots + std::uint64_t{index} * 8 * cache_line_bytes);
+    EXPECT_LE(offset(&ring.slot(7)) + cache_line_bytes, view.layout.cells);
   }
 }
 

@@ -100,7 +100,7 @@ struct alignas(cache_line_bytes) GroupState {
   std::uint64_t in_flight;
   std::uint64_t at_service;
 };
-static_assert(sizeof(GroupState) == 576);
+static_assert(sizeof(GroupState) == in_lines(576));
 
 // A group's counters of its own calls. Written only by the group's leader (add_to), read by anyone
 // (read_counter).
@@ -114,7 +114,7 @@ struct alignas(cache_line_bytes) GroupCounters {
   std::uint64_t served;      // cached calls that this group executed for others
   std::uint64_t taken_back;  // cached calls of this group that nobody else began in time
 };
-static_assert(sizeof(GroupCounters) == 64);
+static_assert(sizeof(GroupCounters) == in_lines(64));
 
 FERRY_DEVICE inline std::uint64_t read_counter(const std::uint64_t& counter) {
   return SystemRef<std::uint64_t>(const_cast<std::uint64_t&>(counter)).load(relaxed);

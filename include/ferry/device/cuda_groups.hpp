@@ -138,8 +138,8 @@ class BlockGroup {
   template <class T>
   FERRY_DEVICE static T broadcast(const T& value) {
 #if defined(__CUDA_ARCH__)
-    static_assert(sizeof(T) <= 64);
-    __shared__ alignas(16) unsigned char shown[64];
+    __shared__ alignas(16) unsigned char shown[in_lines(64)];
+    static_assert(sizeof(T) <= sizeof shown);
     if (lane() == 0) memcpy(shown, &value, sizeof(T));
     __syncthreads();
     T result;

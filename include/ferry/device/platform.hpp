@@ -72,8 +72,16 @@ inline constexpr auto seq_cst = std::memory_order_seq_cst;
 
 #endif
 
-// Words with different writers never share a cache line. 64 bytes on every processor Ferry runs on.
-inline constexpr std::size_t cache_line_bytes = 64;
+// Words with different writers never share a cache line. Some processors of ARM have lines of 128
+// bytes: CMake's FERRY_CACHE_LINE_BYTES is for them, and is one for library and programs.
+#if !defined(FERRY_CACHE_LINE_BYTES)
+#define FERRY_CACHE_LINE_BYTES 64
+#endif
+inline constexpr std::size_t cache_line_bytes = FERRY_CACHE_LINE_BYTES;
+// Of whole lines. Layouts are pinned by their size on lines of 64 bytes.
+constexpr std::size_t in_lines(std::size_t bytes) {
+  return (bytes + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
+}
 
 // Tells the core that this thread is polling, so that a sibling hardware thread can use it.
 FERRY_DEVICE inline void pause_briefly() {

@@ -131,7 +131,7 @@ struct alignas(cache_line_bytes) Request {
   std::int64_t argument;   // open flags
   std::uint64_t kept;      // of a write in pieces: bytes that the server keeps of it already
 };
-static_assert(sizeof(Request) == 64);
+static_assert(sizeof(Request) == in_lines(64));
 #if !defined(__CUDACC_RTC__)  // whose offsetof is no constant expression
 static_assert(offsetof(Request, commit) == 0);
 static_assert(offsetof(Request, cell) == 8);
@@ -155,7 +155,7 @@ struct alignas(cache_line_bytes) AnswerCell {
   std::uint32_t parked;    // device, and only around a sleep: the line stays with the server
   std::uint32_t padding[9];
 };
-static_assert(sizeof(AnswerCell) == 64);
+static_assert(sizeof(AnswerCell) == in_lines(64));
 #if !defined(__CUDACC_RTC__)
 static_assert(offsetof(AnswerCell, parked) == 24);
 #endif
@@ -170,7 +170,7 @@ struct alignas(cache_line_bytes) RingTickets {
 struct alignas(cache_line_bytes) RingHead {
   std::uint64_t head;
 };
-static_assert(sizeof(RingTickets) == 64 && sizeof(RingHead) == 64);
+static_assert(sizeof(RingTickets) == in_lines(64) && sizeof(RingHead) == in_lines(64));
 
 enum class LoopPhase : std::uint32_t { running = 0, stopping, stopped, dead };
 
@@ -182,7 +182,7 @@ struct alignas(cache_line_bytes) LoopState {
 struct alignas(cache_line_bytes) LoopDoorbell {
   std::uint32_t count;  // futex word
 };
-static_assert(sizeof(LoopState) == 64 && sizeof(LoopDoorbell) == 64);
+static_assert(sizeof(LoopState) == in_lines(64) && sizeof(LoopDoorbell) == in_lines(64));
 
 // A view of one ring. Cheap to copy; both sides build their own from the geometry.
 struct RequestRing {

@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <vector>
 
+#include <ferry/device/platform.hpp>
+
 namespace ferry::cpu {
 
 inline constexpr std::uint32_t warp_lanes = 32;
@@ -20,7 +22,7 @@ inline constexpr std::uint32_t warp_lanes = 32;
 // State shared by the lanes of one group.
 class LaneTeam {
  public:
-  static constexpr std::size_t value_bytes_max = 64;
+  static constexpr std::size_t value_bytes_max = device::in_lines(64);
 
   explicit LaneTeam(std::uint32_t lanes) : barrier_(lanes), values_(lanes) {}
 

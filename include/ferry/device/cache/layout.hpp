@@ -117,7 +117,7 @@ struct alignas(cache_line_bytes) Frame {
   std::uint32_t flight;       // its transfer in flight, + 1; 0: a call fills or writes it
   Range ranges[ranges_max];   // written and not yet in storage; sorted, not touching each other
 };
-static_assert(sizeof(Frame) == 64);
+static_assert(sizeof(Frame) == in_lines(64));
 
 // One cache line of the table. An entry is 0, or 40 bits of the key and the frame number + 1.
 struct alignas(cache_line_bytes) Bucket {
@@ -127,7 +127,7 @@ struct alignas(cache_line_bytes) Bucket {
   // Entries of this bucket or an earlier one that are in later buckets.
   std::uint32_t overflow;
 };
-static_assert(sizeof(Bucket) == 64);
+static_assert(sizeof(Bucket) == in_lines(64));
 
 // A page's name: 24 bits of inode, 40 bits of page number. The last number is unused, so that the
 // name after a page's never belongs to another file. Bytes beyond a file's last page number are not
@@ -183,7 +183,7 @@ struct alignas(cache_line_bytes) Inode {
   std::uint32_t unused[2];
   Pages outside_pages[outside_kept];  // what the last calls changed, by their number
 };
-static_assert(sizeof(Inode) == 256);
+static_assert(sizeof(Inode) == in_lines(256));
 
 // An open handle, by its index.
 struct OpenFile {
@@ -217,7 +217,7 @@ struct alignas(cache_line_bytes) Counters {
   std::uint64_t readahead_wasted;  // of those, pages evicted or dropped unused
   std::uint64_t reserved[5];
 };
-static_assert(sizeof(Counters) == 128);
+static_assert(sizeof(Counters) == in_lines(128));
 
 // Maximum pages of one request.
 inline constexpr std::uint32_t run_max = 32;
@@ -243,7 +243,7 @@ struct alignas(cache_line_bytes) Flight {
   std::uint32_t frames[run_max];
   Range ranges[run_max];  // of a write-back: the ranges of each frame
 };
-static_assert(sizeof(Flight) == 448);
+static_assert(sizeof(Flight) == in_lines(448));
 
 // A series of similar reads by one group: each begins `stride` pages after the previous one.
 struct alignas(cache_line_bytes) Stream {
@@ -256,7 +256,7 @@ struct alignas(cache_line_bytes) Stream {
   std::uint32_t fits;    // reads that were predicted
   std::uint32_t reserved[6];
 };
-static_assert(sizeof(Stream) == 64);
+static_assert(sizeof(Stream) == in_lines(64));
 inline constexpr std::uint32_t streams_max = 8;
 
 // A group's memory of its own reads. Only its leader uses it.
@@ -271,11 +271,11 @@ struct alignas(cache_line_bytes) Reader {
   std::int32_t unflushed;  // the handle of the last one, if nothing has followed yet; 0: none
   std::uint32_t reserved[9];
 };
-static_assert(sizeof(Reader) == (streams_max + 1) * 64);
+static_assert(sizeof(Reader) == (streams_max + 1) * in_lines(64));
 
 // A group's list of ranges being written (write_back.hpp). Not on the stack, which a GPU allocates
 // for each of its threads.
-inline constexpr std::uint64_t work_bytes = 1856;
+inline constexpr std::uint64_t work_bytes = in_lines(1856);
 
 // The frame that a group reads now without a pin (hazard_pointers.hpp). On its own cache line, so
 // that a read writes to nothing shared.
@@ -283,7 +283,7 @@ struct alignas(cache_line_bytes) HazardPointer {
   std::uint32_t frame;  // its number + 1; 0: none
   std::uint32_t reserved[15];
 };
-static_assert(sizeof(HazardPointer) == 64);
+static_assert(sizeof(HazardPointer) == in_lines(64));
 
 // Storages with separate counts; beyond this number they share.
 inline constexpr std::uint32_t storages_max = 16;
@@ -319,7 +319,7 @@ struct Shared {
   std::uint32_t flying_pages;
   alignas(cache_line_bytes) std::uint32_t flights_of[storages_max];
 };
-static_assert(sizeof(Shared) == 384);
+static_assert(sizeof(Shared) == 6 * in_lines(64));
 
 // The layout, in bytes from the start of the cache.
 struct CacheLayout {
