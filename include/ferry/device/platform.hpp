@@ -79,7 +79,7 @@ inline constexpr auto seq_cst = std::memory_order_seq_cst;
 #endif
 inline constexpr std::size_t cache_line_bytes = FERRY_CACHE_LINE_BYTES;
 // Of whole lines. Layouts are pinned by their size on lines of 64 bytes.
-constexpr std::size_t in_lines(std::size_t bytes) {
+FERRY_DEVICE constexpr std::size_t in_lines(std::size_t bytes) {
   return (bytes + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
 }
 
