@@ -378,7 +378,7 @@ inline CacheLayout lay_out(CacheGeometry geometry) {
   layout.open_files = layout.inodes + geometry.inodes * sizeof(Inode);
   layout.chains = layout.open_files + geometry.inodes * sizeof(OpenFile);
   const std::uint64_t chains_end = layout.chains + geometry.inodes * sizeof(std::uint32_t);
-  layout.buckets = (chains_end + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;
+  layout.buckets = in_lines(chains_end);
   layout.frames = layout.buckets + std::uint64_t{buckets} * sizeof(Bucket);
   const std::uint64_t end = layout.frames + geometry.frames * sizeof(Frame);
   const std::uint64_t align = alignment_bytes(geometry);
