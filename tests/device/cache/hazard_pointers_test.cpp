@@ -142,6 +142,33 @@ TEST_P(MarksTest, ReaderAndTakerDoNotMissEachOther) {
   EXPECT_EQ(missed, 0U);
 }
 
+// A barrier interrupts every thread that reads: it is made for many frames at once, also where most
+// pages are in use all the time.
+TEST_P(MarksTest, ABarrierIsMadeForManyFrames) {
+  constexpr std::uint32_t frames = 1024;
+  constexpr std::size_t read_once = 256;
+  make_file(frames, 1, frames + read_once);
+  static unsigned barriers = 0;
+  barriers = 0;
+  hooks.barrier_everywhere = [] { ++barriers; };
+  const auto read_number = [&](std::size_t number) {
+    return read(0, number * page, page) == part(number * page, page);
+  };
+  for (std::size_t number = 0; number < frames; ++number)
+    ASSERT_TRUE(read_number(number));
+  for (std::size_t other = 0; other < read_once; ++other) {
+    for (std::size_t number = 0; number < frames; ++number) {
+      ASSERT_TRUE(number % 4 == 0 || read_number(number));
+    }
+    ASSERT_TRUE(read_number(frames + other));
+  }
+  const std::uint64_t evictions = memory->view().counters(0).evictions;
+  EXPECT_GE(evictions, read_once);
+  EXPECT_EQ(barriers > 0, memory->view().barriers_everywhere);
+  EXPECT_LE(barriers, evictions / 12);
+  expect_calm();
+}
+
 // Readers hit and miss at random while pages come and go: each page's bytes identify it.
 TEST_P(MarksTest, HitsBesideEvictionsGetTheRightBytes) {
   constexpr std::uint32_t threads = 4;

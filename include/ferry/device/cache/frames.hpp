@@ -251,7 +251,6 @@ class Frames {
   template <class Dirty>
   FERRY_DEVICE std::uint32_t take_run(std::uint32_t* taken, std::uint32_t wanted,
                                       std::uint64_t steps, Counters& counters, Dirty dirty) const {
-    const std::uint32_t frames = view_.layout.geometry.frames;
     const bool batched = view_.switches.batched_allocation;
     std::uint32_t count = 0;
     do {
@@ -259,18 +258,10 @@ class Frames {
       if (got == 0) break;
       count += got;
     } while (count < wanted);
-    DeviceRef<std::uint64_t> hand(view_.shared().hand);
     while (count < wanted && steps > 0) {
-      std::uint64_t step = batched ? wanted - count : 1;
-      if (step > steps) step = steps;
-      steps -= step;
-      const std::uint64_t first = hand.fetch_add(step, relaxed);
       const std::uint32_t before = count;
-      for (std::uint64_t i = 0; i < step; ++i) {
-        const auto frame = static_cast<std::uint32_t>((first + i) % frames);
-        if (evict(frame, counters, dirty)) taken[count++] = frame;
-      }
-      if (count == before) continue;
+      count += evict_run(taken + count, wanted - count, steps, counters, dirty);
+      if (count == before) break;
       std::uint32_t more[surplus_max];
       const std::uint32_t extra = wanted <= few ? evict_more(more, counters) : 0;
       before_looking_at_marks(view_, hooks_);
@@ -317,7 +308,8 @@ class Frames {
     return ((head >> frame_bits) + 1) << frame_bits;
   }
   static constexpr std::uint32_t surplus_max = 16;
-  static constexpr std::uint32_t few = 4;  // more than that justify a barrier
+  static constexpr std::uint64_t looks_for_each = 4;  // of them: others are in use, or dirty
+  static constexpr std::uint32_t few = 4;             // more than that justify a barrier
 
   // After a range was entered, under the range lock.
   FERRY_DEVICE void set_dirty(std::uint32_t frame, Inode& inode) const {
@@ -397,22 +389,36 @@ class Frames {
     return true;
   }
 
-  // Takes some more clean frames, for the free list, because a barrier for all threads
-  // (before_looking_at_marks) costs as much as bringing a page in, for any number of frames. Evicts
-  // at most a 64th of the cache early.
-  FERRY_DEVICE_ONCE std::uint32_t evict_more(std::uint32_t* evicted, Counters& counters) const {
+  // Evicts up to `wanted` pages. The clock's hand looks at up to `steps` frames, by as few steps of
+  // it as possible, and `steps` becomes what is left of them.
+  template <class Dirty>
+  FERRY_DEVICE std::uint32_t evict_run(std::uint32_t* evicted, std::uint32_t wanted,
+                                       std::uint64_t& steps, Counters& counters,
+                                       Dirty dirty) const {
     const std::uint32_t frames = view_.layout.geometry.frames;
-    const std::uint32_t share = frames / 64;
-    const std::uint32_t most = share < surplus_max ? share : surplus_max;
-    if (most == 0) return 0;
-    const std::uint64_t first =
-        DeviceRef<std::uint64_t>(view_.shared().hand).fetch_add(most, relaxed);
+    DeviceRef<std::uint64_t> hand(view_.shared().hand);
     std::uint32_t count = 0;
-    for (std::uint32_t i = 0; i < most; ++i) {
-      const auto frame = static_cast<std::uint32_t>((first + i) % frames);
-      if (evict(frame, counters, [](std::uint32_t) {})) evicted[count++] = frame;
+    while (count < wanted && steps > 0) {
+      std::uint64_t step = view_.switches.batched_allocation ? wanted - count : 1;
+      if (step > steps) step = steps;
+      steps -= step;
+      const std::uint64_t first = hand.fetch_add(step, relaxed);
+      for (std::uint64_t i = 0; i < step; ++i) {
+        const auto frame = static_cast<std::uint32_t>((first + i) % frames);
+        if (evict(frame, counters, dirty)) evicted[count++] = frame;
+      }
     }
     return count;
+  }
+
+  // Takes some more clean frames, for the free list, because a barrier for all threads
+  // (before_looking_at_marks) costs as much as bringing a page in, for any number of frames, and
+  // interrupts all that only read. Evicts at most a 64th of the cache early.
+  FERRY_DEVICE_ONCE std::uint32_t evict_more(std::uint32_t* evicted, Counters& counters) const {
+    const std::uint32_t share = view_.layout.geometry.frames / 64;
+    const std::uint32_t most = share < surplus_max ? share : surplus_max;
+    std::uint64_t steps = looks_for_each * std::uint64_t{most};
+    return evict_run(evicted, most, steps, counters, [](std::uint32_t) {});
   }
 
   // M1, after before_looking_at_marks(). Releases those frames, just evicted, that are being read:
