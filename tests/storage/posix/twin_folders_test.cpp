@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -126,7 +127,9 @@ class TwinFolders : public testing::TestWithParam<std::tuple<Engine, Ground, uid
     for (const std::string& folder : {plain_, queued_})
       for (const char* mounted : {"/mounted", "/hidden", "/read-only"})
         if (!folder.empty()) ::umount2((folder + mounted).c_str(), MNT_DETACH);
+    if (memory_) ::umount2(here().c_str(), MNT_DETACH);
   }
+  std::string here() const { return *memory_ / "here"; }
 
   std::uint64_t any(std::uint64_t below) { return random_.below(below); }
   bool chance(std::uint64_t one_in) { return random_.one_in(one_in); }
@@ -262,6 +265,8 @@ class TwinFolders : public testing::TestWithParam<std::tuple<Engine, Ground, uid
     EXPECT_EQ(facts_at(queued_ + "/" + path), facts_at(plain_ + "/" + path));
   }
 
+  std::optional<test::OwnMount> memory_;
+  const test::ScratchDirectory disk_{test::build_folder()};
   test::Random random_;
   std::uint64_t step_ = 0;
   std::string plain_;
@@ -274,12 +279,16 @@ class TwinFolders : public testing::TestWithParam<std::tuple<Engine, Ground, uid
 TEST_P(TwinFolders, StayTheSame) {
   const auto [engine, ground, user] = GetParam();
   if (::geteuid() != 0) GTEST_SKIP() << "only root may be two users";
-  const test::OwnMount memory("size=64m");
-  if (!memory) GTEST_SKIP() << memory.why();
-  const test::ScratchDirectory disk(test::build_folder());
+  memory_.emplace("size=64m");
+  if (!*memory_) GTEST_SKIP() << memory_->why();
+  ASSERT_TRUE(fs::create_directory(here()));
+  // The other user may not reach a checkout that lies in somebody's home.
+  if (ground == Ground::disk) {
+    ASSERT_EQ(::mount(disk_.path().c_str(), here().c_str(), nullptr, MS_BIND, nullptr), 0);
+  }
   // Paths lead up to two folders above.
-  const std::string plain = ground == Ground::disk ? disk / "a" : memory / "a";
-  const std::string queued = ground == Ground::disk ? disk / "b" : memory / "b";
+  const std::string plain = here() + "/a";
+  const std::string queued = here() + "/b";
   plain_ = plain + "/above/twin";
   queued_ = queued + "/above/twin";
   ASSERT_NO_FATAL_FAILURE(furnish(plain_));
