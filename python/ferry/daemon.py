@@ -29,7 +29,6 @@ _MOST_CACHE_BYTES = 4 * GIB  # of the cache that nobody gave a size
 _START_TIMEOUT_S = 10.0
 _START_POLL_S = 0.02
 _ANSWER_TIMEOUT_S = 25.0  # more than ferryd_main.cpp waits for another to answer and to end, 22 s
-_SHARED_MEMORY = "/dev/shm"
 
 # What stands under a program and is not meant for ferryd.
 _NOT_FOR_FERRYD = ("LD_PRELOAD", "FERRY_IOBUF", "FERRY_MOUNT_", "FERRY_RUN_")
@@ -133,20 +132,13 @@ def _checked(cache_bytes: int) -> int:
 
 
 def _default_cache_bytes() -> int:
-    """Returns a quarter of what is free in shared memory, or in memory if that is less."""
+    """Returns a quarter of the memory that is available, and 4 GiB at most."""
     available = available_bytes()
-    try:
-        system = os.statvfs(_SHARED_MEMORY)
-        shared = system.f_bavail * system.f_frsize
-    except OSError:  # nothing is mounted there, and nothing limits
-        shared = available
-    free = min(available, shared)
-    size = min(free // 4, _MOST_CACHE_BYTES) // MIB * MIB
+    size = min(available // 4, _MOST_CACHE_BYTES) // MIB * MIB
     if size < LEAST_CACHE_BYTES:
-        what = f"a full {_SHARED_MEMORY}" if shared < available else "a full memory"
         raise FerryError(
-            f"{what}: {format_size(free)} are free, and a quarter of that is no cache; free some, or "
-            "set the size with --cache"
+            f"too little memory: {format_size(available)} are available, and ferryd's cache takes a quarter of "
+            "that and 16 MiB at least; free some, or set its size with --cache"
         )
     return size
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from served import READER, Node, why_absent
-from support import TIMEOUT_S
+from support import TIMEOUT_S, in_own_mounts
 
 
 pytestmark = pytest.mark.skipif(bool(why_absent()), reason=why_absent())
@@ -87,6 +87,22 @@ def test_programs_print_what_they_print_without(node: Node) -> None:
             capture_output=True, timeout=TIMEOUT_S,
         )  # fmt: skip
         assert (done.returncode, done.stdout, done.stderr) == (0, plain.stdout, b"")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may mount")
+def test_a_full_dev_shm_is_no_limit(node: Node) -> None:
+    """Engines give containers 64 MiB of it."""
+    path = node.file("data", 3 * PAGE)
+    shell = 'mount -t tmpfs -o size=64k ferry-test /dev/shm && { ! cat /dev/zero >/dev/shm/full; } && exec "$@"'
+    words = node.command.arguments("run", "--", sys.executable, "-c", READER, path, 5)
+    done = subprocess.run(
+        in_own_mounts("sh", "-c", shell, "-", *words), env=node.command.environment, capture_output=True,
+        text=True, timeout=TIMEOUT_S,
+    )  # fmt: skip
+    if done.returncode == 77:
+        pytest.skip("this process may not mount")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].startswith(hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 @pytest.mark.parametrize("size", [1, PAGE - 1, PAGE, 70_000, 3 << 20])
