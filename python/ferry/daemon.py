@@ -104,11 +104,14 @@ def ensure(cache_bytes: int | None, idle_s: int) -> tuple[Json, bool]:
 
     One that serves already keeps its cache. Raises FerryError.
     """
+    if cache_bytes is not None and cache_bytes < LEAST_CACHE_BYTES:
+        least = format_size(LEAST_CACHE_BYTES)
+        raise FerryError(f"a cache of {format_size(cache_bytes)} is too small; --cache takes {least} or more")
     deadline = time.monotonic() + _START_TIMEOUT_S
     while True:
         with contextlib.suppress(NotServedError):
             return _ask("status"), False
-        size = _checked(cache_bytes) if cache_bytes is not None else _default_cache_bytes()
+        size = _default_cache_bytes() if cache_bytes is None else _fitting(cache_bytes)
         try:
             ready = _start({"cache_bytes": size, "idle_s": idle_s})
             return {"pid": ready["pid"], "cache_bytes": size}, True
@@ -118,11 +121,7 @@ def ensure(cache_bytes: int | None, idle_s: int) -> tuple[Json, bool]:
             time.sleep(_START_POLL_S)
 
 
-def _checked(cache_bytes: int) -> int:
-    if cache_bytes < LEAST_CACHE_BYTES:
-        least = format_size(LEAST_CACHE_BYTES)
-        given = format_size(cache_bytes)
-        raise FerryError(f"a cache of {given} is too small; --cache takes {least} or more")
+def _fitting(cache_bytes: int) -> int:
     available = available_bytes()
     if cache_bytes > available:
         raise FerryError(

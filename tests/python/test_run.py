@@ -512,6 +512,9 @@ def test_a_size_that_changes_nothing_is_said(built: Built) -> None:
     assert built.command.run("run", "--", "true").stderr == ""
     said = one_line(built.command.run("run", "--cache", "64m", "--", "true").stderr)
     assert said.endswith(" serves already, with a cache of 32 MiB; --cache changes nothing\n")
+    built.command.fails(
+        "run", "--cache", "3", "--", "true", says="a cache of 3 bytes is too small; --cache takes 16 MiB"
+    )
 
 
 def test_two_that_start_at_once_share_one(built: Built) -> None:
