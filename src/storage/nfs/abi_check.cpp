@@ -122,7 +122,8 @@ FERRY_STRUCT(mountres3) {
 };
 FERRY_FOR_EACH(FERRY_SAME_REPLY, unused, GETATTR3, LOOKUP3, ACCESS3, READLINK3, READ3, WRITE3,
                COMMIT3, CREATE3, READDIRPLUS3, FSINFO3)
-FERRY_FOR_EACH(FERRY_SAME_REFUSABLE, unused, SETATTR3, REMOVE3, RENAME3, MKDIR3, RMDIR3)
+FERRY_FOR_EACH(FERRY_SAME_REFUSABLE, unused, SETATTR3, REMOVE3, RENAME3, LINK3, SYMLINK3, MKDIR3,
+               RMDIR3)
 
 static_assert(offsetof(nfs3::Bytes, data_len) == offsetof(decltype(::nfs_fh3::data), data_len));
 static_assert(offsetof(nfs3::Bytes, data_val) == offsetof(decltype(::nfs_fh3::data), data_val));
@@ -154,8 +155,9 @@ FERRY_SAME_FUNCTIONS(NfsLibrary, nfs_init_context, nfs_destroy_context, nfs_set_
                      rpc_nfs3_getattr_async, rpc_nfs3_setattr_async, rpc_nfs3_lookup_async,
                      rpc_nfs3_access_async, rpc_nfs3_readlink_async, rpc_nfs3_read_async,
                      rpc_nfs3_write_async, rpc_nfs3_create_async, rpc_nfs3_remove_async,
-                     rpc_nfs3_rename_async, rpc_nfs3_mkdir_async, rpc_nfs3_rmdir_async,
-                     rpc_nfs3_readdirplus_async, rpc_nfs3_fsinfo_async, rpc_nfs3_commit_async)
+                     rpc_nfs3_rename_async, rpc_nfs3_link_async, rpc_nfs3_symlink_async,
+                     rpc_nfs3_mkdir_async, rpc_nfs3_rmdir_async, rpc_nfs3_readdirplus_async,
+                     rpc_nfs3_fsinfo_async, rpc_nfs3_commit_async)
 
 }  // namespace ferry::storage
 
