@@ -41,7 +41,8 @@ struct GpuOptions {
 class GpuRuntime {
  public:
   // Throws ferry::Error (ENODEV: no CUDA driver or no such GPU, with advice; ENOMEM; EINVAL).
-  explicit GpuRuntime(const RuntimeOptions& options = {}, const GpuOptions& gpu = {});
+  FERRY_FOR_THESE_LINES explicit GpuRuntime(const RuntimeOptions& options = {},
+                                            const GpuOptions& gpu = {});
   // shutdown() with ten seconds' deadline.
   ~GpuRuntime();
   GpuRuntime(const GpuRuntime&) = delete;

@@ -170,7 +170,7 @@ class Runtime {
   using Program = std::function<void(DeviceThread&)>;
 
   // Throws ferry::Error (no memory, a forbidden CPU, io_uring required and refused).
-  explicit Runtime(const RuntimeOptions& options = {});
+  FERRY_FOR_THESE_LINES explicit Runtime(const RuntimeOptions& options = {});
   // shutdown() with ten seconds' deadline, then waits for transfers that cannot be cancelled.
   ~Runtime();
   Runtime(const Runtime&) = delete;

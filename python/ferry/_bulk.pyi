@@ -104,6 +104,9 @@ class Engine:
     def read_files(self, paths: _list[bytes]) -> tuple[_list[memoryview | None], _list[tuple[int, int]]]:
         """Contents, None where there are none; and the failures as (index, errno)."""
 
+def cache_line_bytes() -> int:
+    """As this was compiled for, and kernels must be."""
+
 class GpuRuntime:
     def __init__(
         self,

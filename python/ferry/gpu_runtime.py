@@ -60,7 +60,8 @@ def nvrtc_options() -> tuple[str, ...]:
     '--std=c++20'
     """
     include = device_include()
-    return ("--std=c++20", "-default-device", f"-I{include}", f"-I{include}/ferry/nvrtc")
+    lines = f"-DFERRY_CACHE_LINE_BYTES={_bulk.cache_line_bytes()}"
+    return ("--std=c++20", "-default-device", lines, f"-I{include}", f"-I{include}/ferry/nvrtc")
 
 
 @dataclass(frozen=True)

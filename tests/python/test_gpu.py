@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 import ferry
-from ferry import gpu_runtime
+from ferry import _bulk, gpu_runtime
 from support import Command, built, run_program, run_python
 
 
@@ -237,6 +237,11 @@ def test_the_headers_are_found() -> None:
     for option in ferry.nvrtc_options():
         if option.startswith("-I"):
             assert Path(option[2:]).is_dir()
+
+
+def test_kernels_are_compiled_for_the_same_cache_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bulk, "cache_line_bytes", lambda: 128)
+    assert "-DFERRY_CACHE_LINE_BYTES=128" in ferry.nvrtc_options()
 
 
 def test_an_installed_package_has_its_own_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

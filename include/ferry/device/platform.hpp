@@ -78,6 +78,12 @@ inline constexpr auto seq_cst = std::memory_order_seq_cst;
 #define FERRY_CACHE_LINE_BYTES 64
 #endif
 inline constexpr std::size_t cache_line_bytes = FERRY_CACHE_LINE_BYTES;
+// What is declared with this has another name for other lines: a program that was compiled for
+// those cannot be linked.
+#define FERRY_QUOTED(word) #word
+#define FERRY_QUOTED_VALUE(macro) FERRY_QUOTED(macro)
+#define FERRY_FOR_THESE_LINES \
+  [[gnu::abi_tag("cache_lines_of_" FERRY_QUOTED_VALUE(FERRY_CACHE_LINE_BYTES))]]
 // Of whole lines. Layouts are pinned by their size on lines of 64 bytes.
 FERRY_DEVICE constexpr std::size_t in_lines(std::size_t bytes) {
   return (bytes + cache_line_bytes - 1) / cache_line_bytes * cache_line_bytes;

@@ -131,6 +131,7 @@ std::uint64_t dirty_pages(const OwnedRuntime& self) {
 }  // namespace
 
 void bind_gpu_runtime(nb::module_& module) {
+  module.def("cache_line_bytes", [] { return device::cache_line_bytes; });
   nb::class_<OwnedRuntime>(module, "GpuRuntime")
       .def("__init__", &make_runtime)
       .def("context",
