@@ -76,8 +76,8 @@ daemon::DaemonStatus ask(const std::string& socket_path, daemon::RequestKind kin
   }
   if (error == EPROTO)
     throw Error(error, "the ferryd at " + socket_path +
-                           " is of another version of Ferry; end it with that version's "
-                           "'ferry daemon stop'");
+                           " is of another version of Ferry or for other cache lines; end it with "
+                           "the 'ferry daemon stop' of that Ferry");
   if (error != 0) throw Error(error, "the ferryd at " + socket_path + " does not answer");
   return answer.status;
 }
