@@ -1,6 +1,7 @@
 // What a queue promises besides operations: waking, polling, cancelling.
 #include "storage/posix/queue.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -382,6 +383,36 @@ TEST_P(QueueTest, ThreadsEndLargeFilesWithoutAName) {
   if (mount_number(Descriptor(::open(directory.path().c_str(), O_RDONLY))) == 0) return;
   for (const auto& [bytes, removed] : {std::pair(most + 1, false), std::pair(most, true)})
     EXPECT_TRUE(test::eventually([&] { return !closed_by_threads(bytes, removed); })) << bytes;
+}
+
+// Nor on the thread of another queue, which has the file registered and sleeps.
+TEST_P(QueueTest, NoOtherQueueEndsALargeFile) {
+  const std::string path = directory / "file";
+  for (const int direct : {0, O_DIRECT}) {
+    File* file = nullptr;
+    if (driver->open(path, O_RDWR | O_CREAT | direct, file) == -EINVAL) continue;
+    std::filesystem::resize_file(path, LocalMounts::emptied_bytes_max + 1);
+    const Descriptor watch(inotify_init1(IN_NONBLOCK));
+    ASSERT_GE(inotify_add_watch(watch, path.c_str(), IN_DELETE_SELF), 0);
+    ASSERT_EQ(driver->path_call(Kind::unlink, path), 0);
+    std::atomic<bool> has_read{false};
+    std::atomic<bool> done{false};
+    std::thread owner([&] {
+      StorageDriver other(*storage, arena.span());
+      const auto reads = other.start_pieces(Kind::read, file, arena.data(), 8192, 8);
+      other.expect_next(8, 8192);
+      has_read = true;
+      while (!done)
+        other.queue().wait(other.seen(), std::chrono::milliseconds(500));
+    });
+    EXPECT_TRUE(test::eventually([&] { return has_read.load(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it waits, as a rule
+    EXPECT_EQ(driver->close(file), 0);
+    char event[512];
+    EXPECT_GT(::read(watch, event, sizeof event), 0) << "a closed file is still held";
+    done = true;
+    owner.join();
+  }
 }
 
 // Opened and used by several queues, closed by one: the others must release what they have

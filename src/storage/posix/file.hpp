@@ -56,6 +56,7 @@ struct PosixFile final : File {
   struct Identity {
     std::uint64_t number = 0;
     std::atomic<bool> closed{false};
+    std::atomic<unsigned> registered{0};  // entries of those tables
   };
   std::shared_ptr<Identity> identity;
   // Keeps write() + lseek() of an append together.

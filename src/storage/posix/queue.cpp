@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -46,7 +47,26 @@ bool frees_much(const PosixFile& file, const Operation& operation) {
          static_cast<off_t>(LocalMounts::emptied_bytes_max);
 }
 
+// A queue drops files when its thread comes to it. One that has not by then may free them itself.
+constexpr std::chrono::milliseconds drop_time{1000};
+constexpr std::chrono::microseconds drop_nap{100};
+
 }  // namespace
+
+void PosixShared::await_registered(const Operation& operation) {
+  if (operation.kind != Kind::close) return;
+  const auto& file = static_cast<const PosixFile&>(*operation.file);
+  const std::atomic<unsigned>& registered = file.identity->registered;
+  if (registered.load(std::memory_order_acquire) == 0 || !frees_much(file, operation)) return;
+  {
+    const std::lock_guard lock(mutex);
+    for (const Doorbell& doorbell : doorbells)
+      doorbell.ring();
+  }
+  const auto until = InlinePolicy::Clock::now() + drop_time;
+  while (registered.load(std::memory_order_acquire) > 0 && InlinePolicy::Clock::now() < until)
+    std::this_thread::sleep_for(drop_nap);
+}
 
 PosixQueue::PosixQueue(PosixShared& shared, const QueueOptions& options)
     : InboxQueue(options), shared_(shared) {}
@@ -344,6 +364,7 @@ void BlockingQueue::flush() {
     if (transfers && operation->offset < 0) {
       operation->result = -EINVAL;
     } else {
+      shared_.await_registered(*operation);
       execute_waiting(*operation);
       shared_.learn_registered_buffers(*operation, true);
     }

@@ -71,12 +71,19 @@ class InlinePolicy {
 // Shared by the queues of one storage.
 struct PosixShared {
   static constexpr unsigned workers_max = 16;  // of one file system
-  // Null: io_uring is not used. Before the pool, whose threads use it to their end.
+  // Before the pool, whose threads use this to their end.
+  std::mutex mutex;  // guards the next two
+  // Of the queues that register files.
+  std::vector<Doorbell> doorbells;
+  // Features the engine lacks, for `ferry info`.
+  std::vector<std::string> notes;
+  // Null: io_uring is not used.
   std::unique_ptr<RegisteredBufferTrials> registered_buffers;
   Places places;
   WorkerPool pool{
       workers_max,
       [this](Operation& operation) {
+        await_registered(operation);
         execute_waiting(operation);
         learn_registered_buffers(operation, true);
         if (wants_write_out(operation)) begin_write_out(operation);
@@ -85,12 +92,12 @@ struct PosixShared {
       [this](const Operation& operation, Place place) { return places.find(operation, place); }};
   // Grows with every close, so that queues know when to drop registered files.
   std::atomic<std::uint64_t> closes{0};
-  // Features the engine lacks, for `ferry info`.
-  std::mutex mutex;
-  std::vector<std::string> notes;
   void note(const std::string& text);
   // Of a file that was just opened. `may_test`: on a thread that may block.
   void learn_registered_buffers(const Operation& operation, bool may_test) const;
+  // Before a close that may free much, on a thread that may wait: has the queues that registered
+  // the file drop it, because the last of them would free it on its own thread.
+  void await_registered(const Operation& operation);
 };
 
 // The threads engine, and the base of the io_uring one.

@@ -106,6 +106,7 @@ class UringQueue final : public PosixQueue {
   // Index of the descriptor in the registered table, or -1.
   int registered_index(const PosixFile& file, bool direct);
   void drop_closed_files();
+  static void forget(Registered& entry);
   void collect();
   void complete(Operation& operation, int result);
   int buffer_index(const iovec& vector) const;
@@ -151,6 +152,8 @@ void UringQueue::register_all() {
     futex_wait_works_ = probe->last_op >= op_futex_wait;
     io_uring_free_probe(probe);
   }
+  const std::lock_guard lock(shared_.mutex);
+  shared_.doorbells.push_back(options_.doorbell);
 }
 
 UringQueue::~UringQueue() {
@@ -168,6 +171,11 @@ UringQueue::~UringQueue() {
     collect();
   }
   io_uring_queue_exit(&ring_);
+  for (const unsigned index : used_)
+    forget(files_[index]);
+  const std::lock_guard lock(shared_.mutex);
+  const auto own = [this](const Doorbell& one) { return one.word == options_.doorbell.word; };
+  shared_.doorbells.erase(std::ranges::find_if(shared_.doorbells, own));
 }
 
 // Turns entries that were not sent yet into ones that do nothing.
@@ -232,8 +240,15 @@ int UringQueue::registered_index(const PosixFile& file, bool direct) {
   if (io_uring_sq_ready(&ring_) > 0) return -1;
   if (io_uring_register_files_update(&ring_, index, &fd, 1) != 1) return -1;
   if (!entry.identity) used_.push_back(index);
+  forget(entry);
+  file.identity->registered.fetch_add(1, std::memory_order_relaxed);
   entry = Registered{file.identity, direct};
   return static_cast<int>(index);
+}
+
+void UringQueue::forget(Registered& entry) {
+  if (entry.identity) entry.identity->registered.fetch_sub(1, std::memory_order_release);
+  entry = Registered{};
 }
 
 // A registered descriptor keeps the file open in the kernel: its space is not freed and its file
@@ -247,7 +262,7 @@ void UringQueue::drop_closed_files() {
     if (!entry.identity->closed.load(std::memory_order_acquire)) return false;
     const int none = -1;
     io_uring_register_files_update(&ring_, index, &none, 1);
-    entry = Registered{};
+    forget(entry);
     return true;
   });
 }
@@ -322,6 +337,7 @@ void UringQueue::flush() {
   drop_closed_files();
   const bool more = submitted_count_ > 0;
   PosixQueue::flush();
+  drop_closed_files();  // before a thread closes them
   const unsigned prepared = io_uring_sq_ready(&ring_);
   // While operations keep arriving, collect them: one call into the kernel, and one notification of
   // a virtual device, for all. The first round without new ones, or wait(), submits them.
