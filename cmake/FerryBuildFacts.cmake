@@ -33,6 +33,9 @@ elseif(TARGET ferry_mpi)  # the compiler is that of the MPI library, and adds it
 elseif(TARGET ferry_mpi_mpich)
   list(APPEND built_in "collective I/O with MPICH, Open MPI")
 endif()
+if(NOT FERRY_CACHE_LINE_BYTES EQUAL 64)
+  list(APPEND built_in "cache lines of ${FERRY_CACHE_LINE_BYTES} bytes")
+endif()
 list(JOIN built_in " | " built_in)
 
 set(build_facts ${PROJECT_BINARY_DIR}/ferry-build.txt)
