@@ -166,8 +166,19 @@ void check_on_ranks(const Cell& cell, const Fields& fields) {
                    "are all ranks where none sends its data to another");
   fields.refuse_if(interface != Interface::ferry && cell.order != ByteOrder::native, "byte_order",
                    "is for interface ferry");
-  fields.refuse_if(interface != Interface::mpiio && cell.collective, "collective",
-                   "is for interface mpiio");
+  fields.refuse_if(cell.collective && interface != Interface::mpiio &&
+                       !(interface == Interface::ferry && cell.streams),
+                   "collective", "is for interface mpiio, and for ferry with streams");
+  fields.refuse_if(cell.streams && (cell.pattern != RankPattern::blocks || cell.file_per_writer ||
+                                    cell.order != ByteOrder::native),
+                   "streams", "needs pattern blocks, and excludes file_per_writer and byte_order");
+  fields.refuse_if(
+      !cell.streams && (cell.segments > 1 || cell.file_per_thread || cell.check ||
+                        cell.offsets != Offsets::sequential || cell.overwrite ||
+                        cell.reorder != Reorder::none || cell.keep || cell.expect_pattern_seed),
+      "streams",
+      "is needed by segments, file_per_rank, random, reorder, check, overwrite, keep "
+      "and expect_pattern_seed");
   fields.refuse_if(cell.flushes(), "sync", "must be none or fsync with device ranks");
 }
 
@@ -280,16 +291,13 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   fields.number("stride_bytes", cell.stride_bytes, 0, bytes_max / calls_max);
   fields.number("threads", cell.threads, 1, threads_max);
   fields.number("queue_depth", cell.queue_depth, 1, queue_depth_max);
-  fields.number("segments", cell.segments, 1, segments_max);
   fields.flag("file_per_thread", cell.file_per_thread);
   fields.number("open_files", cell.open_files, 0, files_max);
-  cell.reorder = static_cast<Reorder>(fields.choice("reorder", reorder_names, 0));
   fields.flag("barriers", cell.barriers);
   fields.number("deadline_ms", cell.deadline_ms, 0, deadline_ms_max);
   fields.number("time_ms", cell.time_ms, 0, deadline_ms_max);
   fields.number("ramp_ms", cell.ramp_ms, 0, deadline_ms_max);
   fields.number("rate_bytes_per_s", cell.rate_bytes_per_s, 0, bytes_max);
-  fields.flag("check", cell.check);
   fields.flag("latency", cell.latency);
   fields.number("variant", cell.variant, 0, variants_max - 1);
   fields.flag("direct", cell.direct);
@@ -299,12 +307,9 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   fields.number("buffer_offset_bytes", cell.buffer_offset_bytes, 0, buffer_offset_bytes_max);
   if (fields.has("cache_switches"))
     cell.cache_switches = read_switches(object["cache_switches"], fields);
-  fields.flag("overwrite", cell.overwrite);
-  fields.flag("keep", cell.keep);
   fields.flag("empty_files", cell.empty_files);
   fields.refuse_if(cell.empty_files && cell.program != Program::metadata, "empty_files",
                    "is for program metadata");
-  fields.number("expect_pattern_seed", cell.expect_pattern_seed, 0, UINT64_MAX);
 }
 
 void read_of_ranks(Fields& fields, Cell& cell) {
@@ -315,6 +320,11 @@ void read_of_ranks(Fields& fields, Cell& cell) {
   fields.flag("collective", cell.collective);
   fields.flag("sieving", cell.sieving);
   fields.flag("file_per_writer", cell.file_per_writer);
+  fields.flag("streams", cell.streams);
+  fields.flag("file_per_rank", cell.file_per_thread);
+  bool random = false;
+  fields.flag("random", random);
+  if (random) cell.offsets = Offsets::random;
   fields.number("ranks", cell.threads, 1, ranks_max);
   fields.number("writers", cell.writers, 0, ranks_max);
   fields.number("transfer_bytes", cell.transfer_bytes, 1, ranks_transfer_bytes_max);
@@ -338,8 +348,14 @@ Cell read_cell(const json& object, const std::string& where, Device device) {
   cell.operation = operation == 0 ? MeasuredOperation::read : MeasuredOperation::write;
   cell.sync = static_cast<Sync>(fields.choice("sync", sync_names, 0));
   fields.number("total_bytes", cell.total_bytes, 1, bytes_max);
+  fields.number("segments", cell.segments, 1, segments_max);
+  cell.reorder = static_cast<Reorder>(fields.choice("reorder", reorder_names, 0));
+  fields.flag("check", cell.check);
   fields.flag("cold", cell.cold);
+  fields.flag("overwrite", cell.overwrite);
+  fields.flag("keep", cell.keep);
   fields.number("seed", cell.seed, 0, UINT64_MAX);
+  fields.number("expect_pattern_seed", cell.expect_pattern_seed, 0, UINT64_MAX);
   if (device == Device::ranks) {
     read_of_ranks(fields, cell);
   } else {
@@ -518,6 +534,9 @@ Plan read_plan(std::string text) {
   }
   if (plan.cells.empty()) fields.fail("cells", "must not be empty");
   fields.number("time_limit_ms", plan.time_limit_ms, 0, time_limit_ms_max);
+  fields.flag("in_order", plan.in_order);
+  fields.refuse_if(plan.in_order && plan.time_limit_ms != 0, "time_limit_ms",
+                   "is for cells that take turns, without in_order");
   complete(plan);
   if (fields.has("variants")) read_variants(document["variants"], fields, plan);
   fields.refuse_unknown();

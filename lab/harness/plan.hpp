@@ -107,7 +107,11 @@ struct Cell {
   std::uint64_t piece_bytes = 4096;                       // interleaved
   CollectiveMethod method = CollectiveMethod::automatic;  // of interface ferry
   bool sieving = true;                                    // likewise
-  bool collective = false;                                // of interface mpiio: by such calls
+  // By such calls: of interface mpiio, and of ferry where it streams.
+  bool collective = false;
+  // Each rank moves its part through one buffer of a transfer, as threads do, of files that are
+  // there or are named by file_per_thread; else it has the part in memory, and files are made.
+  bool streams = false;
   unsigned writers = 0;          // who read or write for all; 0: as the interface does by itself
   bool file_per_writer = false;  // each with the data of a group of neighbouring ranks
   std::uint64_t writer_buffer_bytes = 0;  // cb_buffer_size; 0: the default
@@ -159,7 +163,8 @@ struct Plan {
   RuntimeOptions runtime;  // its cache is for the cells that are cached; the others have none
   std::vector<RuntimeOptions> variants;  // the same with changes, side by side with it
   std::vector<Cell> cells;
-  std::string text;  // that it was read from
+  bool in_order = false;  // each cell with all its repeats, then the next; else they take turns
+  std::string text;       // that it was read from
 };
 
 // Throws PlanError. Fills in the sizes of the arena and of the page cache and the number of device

@@ -104,39 +104,44 @@ void Session::on_cell(const Cell& cell, Work work) {
 
 void Session::run() {
   const std::uint64_t begin_ns = now_ns();
-  prepare_cells();
   const std::size_t count = cells_.size();
   const unsigned rounds = plan_.repeats + uncounted_rounds_;
+  for (std::size_t i = 0; i < count; ++i) {
+    prepare(cells_[i]);
+    for (unsigned round = 0; plan_.in_order && round < rounds; ++round)
+      run_once(i, round);
+  }
+  if (plan_.in_order) return;
   for (unsigned round = 0; round < rounds; ++round) {
     const std::uint64_t elapsed_ms = (now_ns() - begin_ns) / 1'000'000;
     const bool late = plan_.time_limit_ms != 0 && elapsed_ms >= plan_.time_limit_ms;
     if (late && round > uncounted_rounds_) break;
     const bool forward = (round + uncounted_rounds_) % 2 == 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t index = forward ? i : count - 1 - i;
-      const bool reads = cells_[index].operation == MeasuredOperation::read;
-      interruption_.check();
-      on_cell(cells_[index], [&] { reads ? read_once(index, round) : write_once(index, round); });
-    }
+    for (std::size_t i = 0; i < count; ++i)
+      run_once(forward ? i : count - 1 - i, round);
   }
 }
 
-void Session::prepare_cells() {
-  for (Cell& cell : cells_) {
-    block_devices_.push_back(block_device_of(cell));
-    sums_.push_back(0);
-    if (cell.operation != MeasuredOperation::read) continue;
-    on_cell(cell, [&] {
-      if (plan_.device == Device::ranks) make_files(cell);
-      check_readable(cell);
-      if (cell.check && !cell.expect_pattern_seed) {
-        cell.expect_pattern_seed = find_pattern_seed(cell);
-      }
-      runtimes_.of(cell).verify_reads(cell, interruption_.stopped());
-      if (cell.computes()) sums_.back() = sum_files(cell);
-    });
-    report_verified(cell);
-  }
+void Session::run_once(std::size_t index, unsigned round) {
+  const bool reads = cells_[index].operation == MeasuredOperation::read;
+  interruption_.check();
+  on_cell(cells_[index], [&] { reads ? read_once(index, round) : write_once(index, round); });
+}
+
+void Session::prepare(Cell& cell) {
+  block_devices_.push_back(block_device_of(cell));
+  sums_.push_back(0);
+  if (cell.operation != MeasuredOperation::read) return;
+  on_cell(cell, [&] {
+    if (plan_.device == Device::ranks && !cell.streams) make_files(cell);
+    check_readable(cell);
+    if (cell.check && !cell.expect_pattern_seed) {
+      cell.expect_pattern_seed = find_pattern_seed(cell);
+    }
+    runtimes_.of(cell).verify_reads(cell, interruption_.stopped());
+    if (cell.computes()) sums_.back() = sum_files(cell);
+  });
+  report_verified(cell);
 }
 
 // Those that the cell reads, unless another one has made them.
@@ -171,7 +176,8 @@ void Session::report(const Cell& cell, unsigned round, const Sample& sample,
 std::uint64_t Session::settling_passes(const Cell& cell) const {
   constexpr std::uint64_t bytes = std::uint64_t{128} << 20;
   constexpr std::uint64_t passes_max = 8;
-  if (cells_.size() == 1 || cell.cold || cell.direct || uncounted_rounds_ != 0) return 0;
+  if (cells_.size() == 1 || plan_.in_order || cell.cold || cell.direct || uncounted_rounds_ != 0)
+    return 0;
   if (is_uri(cell.path)) return 1;  // for what its client keeps; the network hides the rest
   return std::clamp(bytes / cell.total_bytes, std::uint64_t{1}, passes_max);
 }
@@ -224,6 +230,8 @@ void Session::write_once(std::size_t index, unsigned round) {
     const bool raw = is_block_device(path);
     run.create_flags = raw ? 0 : O_CREAT | O_TRUNC;
     if (raw) raw_paths_.insert(path);
+    // Ranks open it at several times, none of which may empty it.
+    if (!raw && plan_.device == Device::ranks) StoredFile(path, O_WRONLY | O_TRUNC);
   }
   if (!fresh.empty() && !cell.rewrite && !cell.is_striped()) warm_memory(cell);
   ScratchFiles made(std::move(fresh));

@@ -29,17 +29,18 @@ class Session {
  public:
   Session(const Plan& plan, const Runtimes& runtimes, const Interruption& interruption)
       : plan_(plan),
-        uncounted_rounds_(plan.device == Device::ranks ? 1 : 0),
+        uncounted_rounds_(plan.device == Device::ranks && !plan.cells.front().streams ? 1 : 0),
         cells_(plan.cells),
         runtimes_(runtimes),
         interruption_(interruption) {}
 
-  // Order A B C, then C B A, and so on: neighbours make pairs in the order A B B A. Throws
-  // CellFailure.
+  // Order A B C, then C B A, and so on: neighbours make pairs in the order A B B A. Or one after
+  // the other, if the plan says so. Throws CellFailure.
   void run();
 
  private:
-  void prepare_cells();
+  void prepare(Cell& cell);
+  void run_once(std::size_t index, unsigned round);
   void make_files(Cell& cell);
   std::uint64_t settling_passes(const Cell& cell) const;
   void read_once(std::size_t index, unsigned round);
@@ -51,7 +52,8 @@ class Session {
   void on_cell(const Cell& cell, Work work);
 
   const Plan& plan_;
-  // Of ranks, one opens connections. The others warm up before each repeat.
+  // Of ranks that have their parts in memory, one touches it. The others warm up before each
+  // repeat.
   const unsigned uncounted_rounds_;
   std::vector<Cell> cells_;  // with the seeds that were found in files
   const Runtimes& runtimes_;

@@ -394,7 +394,7 @@ class RanksRepeat(Record):
     layout: Annotated[dict[str, Any] | None, about("as granted; null where nothing is striped")]
     cache_state: CacheState
     verified: bool
-    pattern_seed: Count
+    pattern_seed: Annotated[Count | None, about("null where a file was read that was there")]
 
 
 # ---- one point of the matrix ---------------------------------------------------------------------
@@ -611,7 +611,9 @@ class RanksRow(Record, Row):
         about("mpiio: the MPI library's own; ferry: file views of libferry_mpi; native: Ferry's storage"),
     ]
     method: Annotated[str | None, about("of interface ferry: as asked for")]
-    collective: Annotated[bool, about("of interface mpiio: by its collective calls")]
+    collective: Annotated[
+        bool, about("of interface mpiio, in ferry bench also of ferry: by collective calls; a study's ferry always is")
+    ]
     program: Literal["ranks"]
     operation: Operation
     pattern: Literal["blocks", "interleaved"]
@@ -640,6 +642,15 @@ class RanksRow(Record, Row):
     verified: bool
     metrics: RanksMetrics
     repeats: Annotated[list[RanksRepeat], Meta(min_length=1)]
+    streams: Annotated[
+        bool | UnsetType,
+        about("ferry bench: each rank moves its data through one buffer of a transfer; else all of it is in memory"),
+    ] = UNSET
+    segments: Annotated[Positive | UnsetType, about("in a shared file each has a block of every rank")] = UNSET
+    file_per_rank: bool | UnsetType = UNSET
+    random: Annotated[bool | UnsetType, about("transfers in random order")] = UNSET
+    reorder: Annotated[Literal["none", "neighbour", "random"] | UnsetType, about("whose data a rank reads")] = UNSET
+    check: Annotated[bool | UnsetType, about("reads: every transfer compared within the timed region")] = UNSET
     axes: Axes = {}
 
 

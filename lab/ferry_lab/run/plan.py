@@ -115,7 +115,7 @@ class RanksCell:
     transfer_bytes: int  # per call of a rank
     total_bytes: int  # over all ranks
     method: str = "automatic"  # interface ferry: how data reaches the writers
-    collective: bool = False  # interface mpiio: with collective calls
+    collective: bool = False  # interface mpiio, and ferry where it streams: with collective calls
     pattern: str = "blocks"  # blocks: one piece per rank; interleaved: small pieces in turn
     writers: int = 0  # aggregators; 0: the interface's choice
     file_per_writer: bool = False  # PATH.0, PATH.1, ... with as many digits as the last
@@ -128,6 +128,15 @@ class RanksCell:
     sync: str = "none"  # none, fsync
     cold: bool = False  # reads: drop the file from the kernel's page cache first
     seed: int = 1
+    streams: bool = False  # through one buffer of a transfer, and reads what is there; the rest needs it
+    segments: int = 1
+    file_per_rank: bool = False  # PATH.00000000, PATH.00000001, ...
+    random: bool = False  # transfers in random order
+    reorder: str = "none"  # reads: none, neighbour, random: whose data a rank reads
+    check: bool = False  # reads: compare while timed
+    overwrite: bool = False
+    keep: bool = False
+    expect_pattern_seed: int | None = None
     axes: Axes = field(default_factory=dict)  # likewise
 
     def __post_init__(self) -> None:
@@ -153,6 +162,7 @@ class Plan:
     # Further runtimes, each by its differences: page_bytes, cache_bytes and so on.
     variants: Sequence[dict[str, Any]] = ()
     time_limit_ms: int = 0  # no new round of repeats after this time; 0: no limit
+    in_order: bool = False  # each cell with all its repeats, then the next
 
     @property
     def ranks(self) -> int:
@@ -165,6 +175,7 @@ class Plan:
             "schema": SCHEMA,
             "repeats": self.repeats,
             "time_limit_ms": self.time_limit_ms,
+            "in_order": self.in_order,
             "runtime": {"device": "ranks"} if self.ranks else dataclasses.asdict(self.runtime),
             "variants": list(self.variants),
             "cells": [

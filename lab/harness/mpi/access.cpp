@@ -108,15 +108,12 @@ class Independent final : public RankAccess {
   std::uint64_t requests_ = 0;
 };
 
-// A view of the part, as MPI sees it. Blocks need none but their displacement.
+// A view of the part, as MPI sees it. Blocks need none: their transfers say where they go.
 class PartType {
  public:
   explicit PartType(const RankPart& part) {
     const RankPattern pattern = part.cell.pattern;
-    if (pattern == RankPattern::blocks) {
-      displacement_ = static_cast<MPI_Offset>(part.index * part.bytes());
-      return;
-    }
+    if (pattern == RankPattern::blocks) return;
     if (pattern == RankPattern::interleaved) {
       const auto piece_bytes = static_cast<MPI_Offset>(part.cell.piece_bytes);
       displacement_ = part.index * piece_bytes;
@@ -174,7 +171,7 @@ class MpiioAccess final : public RankAccess {
   }
 
   void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) override {
-    const auto at = static_cast<MPI_Offset>(stream);
+    const auto at = static_cast<MPI_Offset>(part_.offset_of(stream));
     const auto count = static_cast<int>(bytes);
     MPI_Status status;
     int result = MPI_SUCCESS;
@@ -220,7 +217,10 @@ class MpiioAccess final : public RankAccess {
 
 class FerryAccess final : public RankAccess {
  public:
-  FerryAccess(const Teams& teams, const RankPart& part) : RankAccess(teams, part), type_(part) {}
+  FerryAccess(const Teams& teams, const RankPart& part)
+      : RankAccess(teams, part),
+        type_(part),
+        collective_(!part.cell.streams || part.cell.collective) {}
 
   void open() override {
     const Cell& cell = part_.cell;
@@ -237,7 +237,12 @@ class FerryAccess final : public RankAccess {
       options.alignment_bytes = static_cast<std::int64_t>(cell.stripe_bytes);
       options.stripe_count = static_cast<int>(cell.stripe_count);
     }
-    file_.emplace(all_.communicator(), cell.path, writes() ? O_RDWR | O_CREAT : O_RDONLY, options);
+    const int flags = writes() ? O_RDWR | O_CREAT : O_RDONLY;
+    if (cell.file_per_thread) {
+      file_.emplace(team_.communicator(), part_.path(), flags, options);
+    } else {
+      file_.emplace(all_.communicator(), cell.path, flags, options);
+    }
     // The library takes them for wishes.
     if (makes_stripes && file_->stripes().stripe_bytes == 0) {
       throw Error(EOPNOTSUPP, "making " + part_.path() + " with its stripes");
@@ -248,9 +253,8 @@ class FerryAccess final : public RankAccess {
   }
 
   void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) override {
-    const auto at = static_cast<std::int64_t>(stream);
-    const std::int64_t moved = writes() ? file_->write_at_all(at, std::span(data, bytes))
-                                        : file_->read_at_all(at, std::span(data, bytes));
+    const auto at = static_cast<std::int64_t>(part_.offset_of(stream));
+    const std::int64_t moved = move(at, std::span(data, bytes));
     if (moved != static_cast<std::int64_t>(bytes)) {
       throw Error(EIO, "a transfer of " + part_.path() + " is short");
     }
@@ -259,10 +263,20 @@ class FerryAccess final : public RankAccess {
   void sync() override { file_->sync(); }
   void close() override { file_->close(); }
 
-  std::optional<Statistics> counted() override { return file_->statistics(); }
+  // Of files of their own each rank knows what it has done itself.
+  std::optional<Statistics> counted() override {
+    if (part_.cell.file_per_thread) return std::nullopt;
+    return file_->statistics();
+  }
 
  private:
+  std::int64_t move(std::int64_t at, std::span<std::byte> data) {
+    if (writes()) return collective_ ? file_->write_at_all(at, data) : file_->write_at(at, data);
+    return collective_ ? file_->read_at_all(at, data) : file_->read_at(at, data);
+  }
+
   PartType type_;
+  const bool collective_;
   std::optional<collective::File> file_;
 };
 

@@ -32,7 +32,7 @@ class RankAccess {
   // Collective. A file that is to be written is made, unless it has been made before with its
   // layout.
   virtual void open() = 0;
-  // `bytes` of the rank's stream from `stream` on.
+  // `bytes` of the rank's stream from `stream` on, collective where the cell's calls are.
   virtual void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) = 0;
   virtual void sync() = 0;
   // Collective, before close(): what all ranks have counted. Absent where the interface does not

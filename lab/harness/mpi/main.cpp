@@ -8,9 +8,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <mpi.h>
 #include <nlohmann/json.hpp>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "harness/bench.hpp"
 #include "harness/interruption.hpp"
@@ -24,18 +28,29 @@ namespace {
 
 // What all ranks do next. Crosses the wire as it is.
 struct RankTask {
-  enum class Step : std::uint64_t { plan, run, verify, drop_plan, end };
+  enum class Step : std::uint64_t { plan, verify_reads, run, verify, drop_plan, end };
   Step step = Step::end;
-  std::uint64_t cell = 0;   // its number; of run and verify
   std::uint64_t value = 0;  // bytes of the plan that follows, a pattern's seed, or the exit status
+  // Of the steps on a cell.
+  std::uint64_t cell = 0;  // its number
+  std::uint64_t repeat = 0;
+  std::uint64_t has_seed = 0;
 };
+
+void do_step(RankWorker& worker, const RankTask& task, Sample& sample) {
+  RankRun run{task.cell, static_cast<unsigned>(task.repeat), std::nullopt};
+  if (task.has_seed != 0) run.pattern_seed = task.value;
+  if (task.step == RankTask::Step::verify_reads) worker.verify_reads(run);
+  if (task.step == RankTask::Step::run) sample = worker.run(run);
+  if (task.step == RankTask::Step::verify) worker.verify(run);
+}
 
 // "MPICH Version: 4.0.2". Also where MPI is not initialised.
 std::string mpi_library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   MPI_Get_library_version(text.data(), &length);
-  std::string first(text.data(), static_cast<std::size_t>(length));
+  std::string first = text.data();  // Open MPI counts its end, too
   first = first.substr(0, first.find('\n'));
   std::replace(first.begin(), first.end(), '\t', ' ');
   return first;
@@ -45,7 +60,7 @@ class RanksDevice final : public MeasuredDevice {
  public:
   RanksDevice(const Ranks& world, const Plan& plan) : world_(world), plan_(plan) {
     std::string text = plan.text;
-    together({RankTask::Step::plan, 0, text.size()}, [&] {
+    together({RankTask::Step::plan, text.size()}, [&] {
       world_.broadcast(text.data(), text.size());
       worker_.emplace(world, plan);
     });
@@ -57,20 +72,15 @@ class RanksDevice final : public MeasuredDevice {
   }
 
   Sample run_cell(const CellRun& run, const std::atomic<bool>& /*stopped*/) override {
-    const std::uint64_t number = number_of(run.cell);
-    const std::uint64_t seed =
-        run.cell.operation == MeasuredOperation::read ? run.cell.seed : run.pattern_seed;
-    Sample sample;
-    together({RankTask::Step::run, number, seed}, [&] { sample = worker_->run(number, seed); });
-    return sample;
+    return on_cell(RankTask::Step::run, run);
   }
-  // Each repeat compares all that it reads.
-  void verify_reads(const Cell& /*cell*/, const std::atomic<bool>& /*stopped*/) override {}
+  // Where the cell does not stream, each repeat compares all that it reads.
+  void verify_reads(const Cell& cell, const std::atomic<bool>& /*stopped*/) override {
+    if (cell.streams) on_cell(RankTask::Step::verify_reads, {cell, 0, 0, 0, ""});
+  }
   void verify_write(const CellRun& run, const Sample& /*sample*/,
                     const std::atomic<bool>& /*stopped*/) override {
-    const std::uint64_t number = number_of(run.cell);
-    together({RankTask::Step::verify, number, run.pattern_seed},
-             [&] { worker_->verify(number, run.pattern_seed); });
+    on_cell(RankTask::Step::verify, run);
   }
 
   void add_facts(nlohmann::ordered_json& environment) const override {
@@ -84,6 +94,15 @@ class RanksDevice final : public MeasuredDevice {
     const auto same = [&](const Cell& one) { return one.id == cell.id; };
     const auto found = std::find_if(plan_.cells.begin(), plan_.cells.end(), same);
     return static_cast<std::uint64_t>(found - plan_.cells.begin());
+  }
+
+  Sample on_cell(RankTask::Step step, const CellRun& run) {
+    const bool reads = run.cell.operation == MeasuredOperation::read;
+    const auto seed = reads ? run.cell.expect_pattern_seed : std::optional(run.pattern_seed);
+    const RankTask task{step, seed.value_or(0), number_of(run.cell), run.repeat, seed.has_value()};
+    Sample sample;
+    together(task, [&] { do_step(*worker_, task, sample); });
+    return sample;
   }
 
   // Has the others do their part, and does this rank's. They agree on a ferry::Error; for anything
@@ -120,7 +139,7 @@ std::unique_ptr<MeasuredDevice> make_ranks_device(const Ranks& world, const Plan
 
 // Ends serve() on the other ranks, which return the status.
 void dismiss(const Ranks& world, int status) {
-  RankTask task{RankTask::Step::end, 0, static_cast<std::uint64_t>(status)};
+  RankTask task{RankTask::Step::end, static_cast<std::uint64_t>(status)};
   world.broadcast(&task, sizeof task);
 }
 
@@ -139,10 +158,9 @@ int serve(const Ranks& world) {
         worker.emplace(world, plan);
       } else if (task.step == RankTask::Step::drop_plan) {
         worker.reset();
-      } else if (task.step == RankTask::Step::run) {
-        worker->run(task.cell, task.value);
       } else {
-        worker->verify(task.cell, task.value);
+        Sample sample;
+        do_step(*worker, task, sample);
       }
     } catch (const Error&) {
       continue;  // rank 0 has it, too, and says so
@@ -150,7 +168,36 @@ int serve(const Ranks& world) {
   }
 }
 
+// Rank 0 as a child of the process that mpiexec has started: `ferry bench` under mpiexec.
+constexpr std::string_view child = "--child";
+// The other ranks of it. One that is alone belongs to another MPI library's mpiexec, of which the
+// first one complains, if it is not ended because this one fails.
+constexpr std::string_view other = "--other";
+
+int direct(const Ranks& world, int count, char** arguments) {
+  const std::string_view word = count > 1 ? arguments[1] : "";
+  if (word == other) return 0;
+  if (word == child && count == 2) return 0;  // nothing to measure, after an error
+  const bool is_child = word == child;
+  return bench("ferry-bench-mpi", count - (is_child ? 1 : 0), arguments + (is_child ? 1 : 0),
+               [&](const Plan& plan, const auto&) {
+                 std::unique_ptr<MeasuredDevice> device = make_ranks_device(world, plan);
+                 if (is_child)
+                   prctl(PR_SET_PDEATHSIG, SIGTERM);  // from now on there is a thread for it
+                 return device;
+               });
+}
+
+// mpiexec does not know this process, and the ranks that it has ended leave it waiting for them.
+void end_with(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(exit_interrupted);
+}
+
 int run(int count, char** arguments) {
+  const bool is_child = count > 1 && arguments[1] == child;
+  const pid_t parent = getppid();
+  if (is_child) end_with(parent);
   if (count == 2 && std::string(arguments[1]) == "--info") {
     print_line({{"schema", "ferry.mpi-info/1"},
                 {"mpi", mpi_library_version()},
@@ -163,13 +210,13 @@ int run(int count, char** arguments) {
   {
     const Ranks world(MPI_COMM_WORLD);
     if (world.rank() == 0) {
-      status = bench("ferry-bench-mpi", count, arguments,
-                     [&](const Plan& plan, const auto&) { return make_ranks_device(world, plan); });
+      status = direct(world, count, arguments);
       dismiss(world, status);
     } else {
       status = serve(world);
     }
   }
+  if (is_child) end_with(parent);
   MPI_Finalize();
   return status;
 }

@@ -65,12 +65,19 @@ struct RankPart {
   std::string path() const { return file_path(cell, file); }
   std::uint64_t bytes() const { return cell.part_bytes(); }
 
+  // Where a byte of the stream lies in what MPI sees of the file: of blocks, in the file itself.
+  std::uint64_t offset_of(std::uint64_t stream) const {
+    if (cell.pattern != RankPattern::blocks) return stream;
+    return (stream / segment_bytes() * count + index) * segment_bytes() + stream % segment_bytes();
+  }
+
   // Calls use(offset in the file, offset in the stream, bytes) for each piece that lies together.
   template <class Use>
   void for_each_piece(std::uint64_t stream, std::uint64_t length, Use use) const {
     switch (cell.pattern) {
       case RankPattern::blocks:
-        return use(index * bytes() + stream, stream, length);
+        return for_each_piece(stream, length, segment_bytes(), use,
+                              [this](auto block) { return offset_of(block * segment_bytes()); });
       case RankPattern::interleaved:
         return for_each_piece(stream, length, cell.piece_bytes, use, [this](std::uint64_t piece) {
           return (piece * count + index) * cell.piece_bytes;
@@ -83,6 +90,8 @@ struct RankPart {
   }
 
  private:
+  std::uint64_t segment_bytes() const { return bytes() / cell.segments; }  // of this rank
+
   template <class Use, class OffsetOf>
   static void for_each_piece(std::uint64_t stream, std::uint64_t length, std::uint64_t piece_bytes,
                              Use use, OffsetOf offset_of) {

@@ -101,14 +101,16 @@ std::optional<storage::Layout> layout_of(const std::string& path) {
 
 class RankRepeat {
  public:
-  RankRepeat(const Ranks& team, const Cell& cell, std::uint64_t pattern_seed,
+  RankRepeat(const Ranks& team, const Cell& cell, const RankRun& run,
              std::vector<std::byte>& memory, storage::Storage& storage)
       : team_(team),
         cell_(cell),
-        pattern_seed_(pattern_seed),
+        pattern_seed_(run.pattern_seed),
         memory_(memory),
-        part_(cell, team.rank()),
-        file_team_(cell.file_per_writer ? team.split(static_cast<int>(part_.file)) : nullptr),
+        part_(cell, parts_by_thread(cell, run.repeat)[team.rank()]),
+        file_team_(cell.file_per_writer || cell.file_per_thread
+                       ? team.split(static_cast<int>(part_.file))
+                       : nullptr),
         access_(make_access({team_, file_team_ ? *file_team_ : team_}, part_, storage)) {}
 
   Sample run() {
@@ -126,21 +128,46 @@ class RankRepeat {
     sample_.storage = read_storage_counters("") - storage - asking;
     const SystemCounters machine = system_counters() - system;
     add_up();
-    if (cell_.operation == MeasuredOperation::read) compare_memory();
+    if (reads()) compare_memory();
     if (team_.rank() == 0) sample_.of_ranks = std::make_shared<const Json>(facts(machine, counted));
     return sample_;
   }
 
+  // One pass that is not timed.
+  void verify() {
+    const std::string tried = "reading " + cell_.path + ", by way of " + name_of(cell_.interface);
+    std::optional<Expected> contents;
+    team_.agree_on(tried, [&] { contents.emplace(cell_, part_.file); });
+    team_.agree_on(tried, [&] { access_->open(); });
+    team_.agree_on(tried, [&] {
+      std::vector<std::byte> expected(cell_.transfer_bytes);
+      for (std::uint64_t at = 0; at < part_.bytes(); at += expected.size()) {
+        contents->get(expected.data(), expected.size(), part_.offset_of(at));
+        std::memset(memory_.data(), static_cast<int>(~expected[0]), expected.size());
+        access_->transfer(memory_.data(), at, expected.size());
+        wrong_ = wrong_ || std::memcmp(memory_.data(), expected.data(), expected.size()) != 0;
+      }
+    });
+    team_.agree_on(tried, [&] { access_->close(); });
+    agree_on_contents();
+  }
+
  private:
-  std::uint64_t seed() const { return file_seed(pattern_seed_, part_.file); }
+  bool reads() const { return cell_.operation == MeasuredOperation::read; }
+  std::uint64_t seed() const { return file_seed(pattern_seed_.value_or(0), part_.file); }
+  // Where the stream's call with this number begins.
+  std::uint64_t begin_of(std::size_t call) const { return order_[call] * cell_.transfer_bytes; }
 
   void fill_memory() {
-    if (cell_.operation == MeasuredOperation::read) {
-      std::memset(memory_.data(), 0xa5, part_.bytes());
+    if (cell_.streams) order_ = make_order(cell_, team_.rank());
+    const std::uint64_t first = cell_.streams ? begin_of(0) : 0;
+    const std::uint64_t length = cell_.streams ? cell_.transfer_bytes : part_.bytes();
+    if (reads()) {
+      std::memset(memory_.data(), 0xa5, length);
       return;
     }
-    part_.for_each_piece(0, part_.bytes(), [&](auto offset, auto stream, auto bytes) {
-      fill_pattern(memory_.data() + stream, bytes, offset, seed());
+    part_.for_each_piece(first, length, [&](auto offset, auto stream, auto bytes) {
+      fill_pattern(memory_.data() + (stream - first), bytes, offset, seed());
     });
   }
 
@@ -159,12 +186,29 @@ class RankRepeat {
 
   void time_phases() {
     phase("opening", sample_.open_ns, [&] { access_->open(); });
-    const char* const moving = cell_.operation == MeasuredOperation::write ? "writing" : "reading";
-    phase(moving, sample_.io_ns, [&] {
-      for (std::uint64_t at = 0; at < part_.bytes(); at += cell_.transfer_bytes)
-        access_->transfer(memory_.data() + at, at, cell_.transfer_bytes);
-    });
+    phase(reads() ? "reading" : "writing", sample_.io_ns,
+          [&] { cell_.streams ? stream() : move_memory(); });
     if (cell_.syncs()) phase("syncing", sample_.sync_ns, [&] { access_->sync(); });
+  }
+
+  void move_memory() {
+    for (std::uint64_t at = 0; at < part_.bytes(); at += cell_.transfer_bytes)
+      access_->transfer(memory_.data() + at, at, cell_.transfer_bytes);
+  }
+
+  void stream() {
+    const std::uint64_t bytes = cell_.transfer_bytes;
+    PatternBuffer written(memory_.data(), bytes, seed());
+    written.assume(part_.offset_of(begin_of(0)));
+    PatternChecker checker(seed());
+    for (std::size_t call = 0; call < order_.size(); ++call) {
+      const std::uint64_t offset = part_.offset_of(begin_of(call));
+      if (!reads()) written.move_to(offset);
+      access_->transfer(memory_.data(), begin_of(call), bytes);
+      if (reads() && cell_.check &&
+          checker.first_difference(memory_.data(), bytes, offset) != bytes)
+        wrong_ = true;
+    }
   }
 
   // Times: the slowest rank's. Everything else: of all ranks together.
@@ -182,14 +226,28 @@ class RankRepeat {
   }
 
   void compare_memory() {
-    PatternChecker checker(seed());
-    int error = 0;
-    part_.for_each_piece(0, part_.bytes(), [&](auto offset, auto stream, auto bytes) {
-      if (checker.first_difference(memory_.data() + stream, bytes, offset) != bytes)
-        error = EBADMSG;
-    });
-    team_.agree(error, "the contents of " + part_.path() + " are wrong, by way of " +
-                           name_of(cell_.interface));
+    if (cell_.streams) {
+      team_.agree_on("reading " + cell_.path, [&] { compare_last(); });
+    } else {
+      PatternChecker checker(seed());
+      part_.for_each_piece(0, part_.bytes(), [&](auto offset, auto stream, auto bytes) {
+        if (checker.first_difference(memory_.data() + stream, bytes, offset) != bytes)
+          wrong_ = true;
+      });
+    }
+    agree_on_contents();
+  }
+
+  void compare_last() {
+    std::vector<std::byte> expected(cell_.transfer_bytes);
+    const std::uint64_t offset = part_.offset_of(begin_of(order_.size() - 1));
+    Expected(cell_, part_.file).get(expected.data(), expected.size(), offset);
+    wrong_ = wrong_ || std::memcmp(memory_.data(), expected.data(), expected.size()) != 0;
+  }
+
+  void agree_on_contents() {
+    team_.agree(wrong_ ? EBADMSG : 0, "the contents of " + cell_.path + " are wrong, by way of " +
+                                          name_of(cell_.interface));
   }
 
   // `machine` is rank 0's; `counted` is over all files.
@@ -220,16 +278,18 @@ class RankRepeat {
              counted ? Json{{"mean", told["mean"]}, {"maximum", told["maximum"]}} : Json(nullptr)},
             {"stripes", of_views("stripes")},
             {"layout", layout ? layout_facts(*layout) : Json(nullptr)},
-            {"pattern_seed", pattern_seed_}};
+            {"pattern_seed", pattern_seed_ ? Json(*pattern_seed_) : Json(nullptr)}};
   }
 
   const Ranks& team_;
   const Cell& cell_;
-  const std::uint64_t pattern_seed_;
+  const std::optional<std::uint64_t> pattern_seed_;
   std::vector<std::byte>& memory_;
   const RankPart part_;
   const std::unique_ptr<Ranks> file_team_;  // for interfaces that know of one file only
   std::unique_ptr<RankAccess> access_;
+  std::vector<std::uint32_t> order_;  // of the transfers, where the cell streams
+  bool wrong_ = false;                // what was read
   Sample sample_;
 };
 
@@ -239,30 +299,40 @@ RankWorker::RankWorker(const Ranks& world, const Plan& plan)
     : plan_(plan), storage_(storage::make_router()) {
   std::uint64_t bytes = 0;
   for (const Cell& cell : plan.cells) {
-    bytes = std::max(bytes, cell.part_bytes());
+    bytes = std::max(bytes, cell.streams ? cell.transfer_bytes : cell.part_bytes());
     if (teams_.count(cell.threads) == 0)
       teams_[cell.threads] = world.split(world.rank() < cell.threads ? 0 : MPI_UNDEFINED);
   }
   memory_.resize(bytes);
 }
 
-Sample RankWorker::run(std::size_t number, std::uint64_t pattern_seed) {
-  const Cell& cell = plan_.cells[number];
+std::pair<Cell, const Ranks*> RankWorker::find(const RankRun& run) const {
+  Cell cell = plan_.cells[run.cell];
   const Ranks* const team = teams_.at(cell.threads).get();
-  if (team == nullptr) return {};
-  return RankRepeat(*team, cell, pattern_seed, memory_, *storage_).run();
+  if (cell.operation == MeasuredOperation::read) cell.expect_pattern_seed = run.pattern_seed;
+  return {std::move(cell), team};
 }
 
-void RankWorker::verify(std::size_t number, std::uint64_t pattern_seed) {
-  const Cell& cell = plan_.cells[number];
-  const Ranks* const team = teams_.at(cell.threads).get();
+Sample RankWorker::run(const RankRun& run) {
+  const auto [cell, team] = find(run);
+  if (team == nullptr) return {};
+  return RankRepeat(*team, cell, run, memory_, *storage_).run();
+}
+
+void RankWorker::verify_reads(const RankRun& run) {
+  const auto [cell, team] = find(run);
+  if (team != nullptr) RankRepeat(*team, cell, run, memory_, *storage_).verify();
+}
+
+void RankWorker::verify(const RankRun& run) {
+  const auto [cell, team] = find(run);
   if (team == nullptr) return;
   const RankPart part(cell, team->rank());
   int error = 0;
   std::string what = "verifying " + cell.path;
   try {
     const std::uint64_t begin = part.index * part.bytes();
-    verify_written(cell, pattern_seed, part.file, begin, begin + part.bytes());
+    verify_written(cell, run.pattern_seed.value_or(0), part.file, begin, begin + part.bytes());
   } catch (const ContentsError& failed) {
     error = EBADMSG;
     what = failed.what();

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "harness/mpi/ranks.hpp"
@@ -14,6 +16,14 @@
 
 namespace ferry::bench {
 
+// What all ranks do together.
+struct RankRun {
+  std::size_t cell = 0;  // its number
+  unsigned repeat = 0;
+  // Of what is written, or read; absent where the file is to tell.
+  std::optional<std::uint64_t> pattern_seed;
+};
+
 // Its functions are collective, and return at once on ranks that the cell does not have. They throw
 // ferry::Error on all that it has or on none: EBADMSG where contents are wrong, EINTR where a rank
 // has got a signal to end.
@@ -21,13 +31,19 @@ class RankWorker {
  public:
   RankWorker(const Ranks& world, const Plan& plan);
 
-  // One repeat of the cell with this number. A phase begins on all ranks together, and lasts as
-  // long as the slowest of them needs. Reads are compared afterwards. Complete on rank 0.
-  Sample run(std::size_t cell, std::uint64_t pattern_seed);
+  // One repeat. A phase begins on all ranks together, and lasts as long as the slowest of them
+  // needs. Reads are compared afterwards: all, or where the cell streams the last of each rank, and
+  // each as it comes if the cell checks. Complete on rank 0.
+  Sample run(const RankRun& run);
+  // One pass of a cell that reads and streams, each transfer compared.
+  void verify_reads(const RankRun& run);
   // Verifies what was written, each rank a part of its file.
-  void verify(std::size_t cell, std::uint64_t pattern_seed);
+  void verify(const RankRun& run);
 
  private:
+  // The cell with its pattern, and the ranks that it has; null without this one.
+  std::pair<Cell, const Ranks*> find(const RankRun& run) const;
+
   const Plan& plan_;
   const std::unique_ptr<storage::Storage> storage_;   // of interface native
   std::map<unsigned, std::unique_ptr<Ranks>> teams_;  // by ranks of a cell; null: without this one

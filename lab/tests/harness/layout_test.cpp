@@ -170,6 +170,28 @@ TEST(RankPart, HasEveryByteOfASharedFileOnce) {
   }
 }
 
+TEST(RankPart, HasEveryByteOfASharedFileWithSegmentsOnce) {
+  Cell cell = rank_cell(5, RankPattern::blocks);
+  cell.streams = true;
+  cell.segments = 2;
+  const auto files = covered(cell);
+  ASSERT_EQ(files.size(), 1U);
+  EXPECT_EQ(files[0], std::vector<int>(120, 1));
+  EXPECT_EQ(RankPart(cell, 1).offset_of(0), 12U);
+  EXPECT_EQ(RankPart(cell, 1).offset_of(12), 72U);
+}
+
+TEST(RankPart, HasAFileForEachRank) {
+  Cell cell = rank_cell(3, RankPattern::blocks);
+  cell.streams = true;
+  cell.segments = 2;
+  cell.file_per_thread = true;
+  const auto files = covered(cell);
+  EXPECT_EQ(files, std::vector(3, std::vector<int>(24, 1)));
+  EXPECT_EQ(RankPart(cell, 2).path(), "/f.00000002");
+  EXPECT_EQ(RankPart(cell, 2).offset_of(12), 12U);
+}
+
 TEST(RankPart, HasEveryByteOfEachWritersFileOnce) {
   for (const RankPattern pattern : both) {
     Cell cell = rank_cell(5, pattern);

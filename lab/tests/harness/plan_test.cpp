@@ -48,7 +48,11 @@ TEST(RanksPlan, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(refusal(R"("file_per_writer": true)"), "cells[0].writers: must be given");
   EXPECT_EQ(refusal(R"("cold": true)"),
             "cells[0].operation: cold, reorder and expect_pattern_seed are for reads");
-  EXPECT_EQ(refusal(R"("collective": true)"), "cells[0].collective: is for interface mpiio");
+  EXPECT_EQ(refusal(R"("collective": true)"),
+            "cells[0].collective: is for interface mpiio, and for ferry with streams");
+  EXPECT_EQ(refusal(R"("segments": 2)").substr(0, 27), "cells[0].streams: is needed");
+  EXPECT_EQ(refusal(R"("streams": true, "pattern": "interleaved", "piece_bytes": 4)").substr(0, 23),
+            "cells[0].streams: needs");
   EXPECT_EQ(refusal(R"("pattern": "interleaved")"),
             "cells[0].transfer_bytes: must be a multiple of piece_bytes");
   EXPECT_EQ(refusal(R"("pattern": "subarray")"),
@@ -58,6 +62,17 @@ TEST(RanksPlan, SaysWhatIsWrongAndWhere) {
             "cells[0].sync: must be none or fsync with device ranks");
   EXPECT_EQ(refusal(R"("queue_depth": 2)"), "cells[0].queue_depth: is not known");
   EXPECT_EQ(refusal(R"("speed": 1)"), "cells[0].speed: is not known");
+}
+
+TEST(RanksPlan, StreamsAsThreadsDo) {
+  const Plan plan = read("{" + cell + R"(, "streams": true, "collective": true, "segments": 2,
+    "file_per_rank": true, "random": true, "overwrite": true, "keep": true})");
+  const Cell& read = plan.cells[0];
+  EXPECT_EQ(read.offsets, Offsets::random);
+  EXPECT_EQ(read.segments, 2U);
+  EXPECT_EQ(file_count(read), 4U);
+  EXPECT_EQ(file_bytes(read, 3), 2048U);
+  EXPECT_TRUE(read.collective && read.keep && read.overwrite);
 }
 
 TEST(RanksPlan, RefusesUrisWhereNoneIsTaken) {

@@ -248,6 +248,7 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"stride_bytes": 8192, "operation": "write"}, {}, "stride_bytes: needs reads"),
     ({"operation": "write", "keep": True}, {"time_limit_ms": 5}, "leaves open which repeat"),
     ({}, {"time_limit_ms": -1}, "time_limit_ms: must be a whole number"),
+    ({}, {"time_limit_ms": 5, "in_order": True}, "time_limit_ms: is for cells that take turns"),
 ]
 
 
