@@ -236,6 +236,7 @@ class Process:
             encoding="utf-8",
             errors="replace",
             start_new_session=True,
+            close_fds=False,  # ours are closed by exec; a rank needs mpiexec's
         )
         self.returncode = 0
         if self.popen.stdin is not None:

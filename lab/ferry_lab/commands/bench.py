@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferry import sizes
+from ferry.errors import FerryError
 from ferry.flags import JSON, OVERWRITE, PATH_TYPE, CountType, SizeType
 from ferry.uris import is_uri
+from ferry_lab.run import ranks
 from ferry_lab.run.plan import DEVICES, INTERFACES, PLACEMENTS, RuntimeSettings
 from ferry_lab.stats.limits import FINDING_PAIRS_MIN
 
@@ -37,27 +39,29 @@ _ZIPF_EXPONENT_MAX = 10
 _SECONDS_MAX = 31_536_000  # a year
 _SECTOR_BYTES = 512  # the smallest unit of direct I/O that any disk has
 
+_INTERFACES = (*INTERFACES, "mpiio")
+_OF_RANKS = ("ferry", "posix", "mpiio")
+_RANKS_TRANSFER_BYTES_MAX = sizes.GIB  # MPI counts the bytes of a call with an int
+
 # IOR's interfaces that `-a` lacks, and what to use instead.
-_IOR_RANKS = "that interface is for MPI ranks, which ferry study interfaces measures"
+_IOR_RANKS = "mpiexec -n 8 ferry bench -a mpiio measures what it stands on"
 _IOR_INTERFACES = {
     "AIO": "-a uring keeps several calls in flight",
     "CEPHFS": "-a ferry reaches CephFS by a URI, ceph:/file",
     "HDF5": _IOR_RANKS,
-    "MPIIO": _IOR_RANKS,
     "NCMPI": _IOR_RANKS,
 }
 
-_NO_COLLECTIVE = "ferry study interfaces and ferry study writers measure collective transfers"
+_NO_VIEWS = "ferry study interfaces and ferry study writers measure with views and hints"
 # IOR's options that are missing here, and what to use instead.
 _IOR_OPTIONS = {
     "-A": "--json FILE takes results by a name of yours",
     "-B": "--direct does that",
-    "-c": _NO_COLLECTIVE,
     "-d": "repeats follow each other without a pause: leave it out",
     "-E": "--overwrite writes into a file that exists",
     "-f": "give the flags on the command line, one run of ferry bench for each test",
     "-G": "contents differ by themselves from repeat to repeat: leave it out",
-    "-H": _NO_COLLECTIVE,
+    "-H": _NO_VIEWS,
     "-I": "-F gives each thread a file of its own",
     "-j": "the line under the table has the smallest and the largest of the repeats",
     "-J": "buffers are aligned to pages: leave it out",
@@ -66,18 +70,18 @@ _IOR_OPTIONS = {
     "-m": "each repeat writes the file anew: leave it out",
     "-M": "--cold reads from the storage, not from memory",
     "-n": "every read is verified: leave it out",
-    "-N": "--threads says how many threads there are",
+    "-N": "--threads says how many threads there are, and mpiexec -n how many ranks",
     "-O": "--json FILE writes the results",
-    "-p": _NO_COLLECTIVE,
-    "-P": _NO_COLLECTIVE,
+    "-p": _NO_VIEWS,
+    "-P": _NO_VIEWS,
     "-q": "an error ends the measurement: leave it out",
     "-Q": "-C reads what the next thread wrote",
-    "-S": _NO_COLLECTIVE,
+    "-S": _NO_VIEWS,
     "-T": "-D ends each repeat after so many seconds",
     "-u": "-F gives each thread a file of its own",
     "-U": "hints are for MPI ranks: ferry study writers measures with them",
     "-v": "--json FILE has every number",
-    "-V": _NO_COLLECTIVE,
+    "-V": _NO_VIEWS,
     "-x": "a transfer that is cut short is an error: leave it out",
     "-X": "-Z draws anew for each repeat",
     "-y": "-e syncs once after writing",
@@ -96,11 +100,11 @@ class InterfaceType(_Choice):
     """An I/O interface, also in IOR's spelling."""
 
     def __init__(self) -> None:
-        super().__init__(INTERFACES, case_sensitive=False)
+        super().__init__(_INTERFACES, case_sensitive=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if answer := _IOR_INTERFACES.get(str(value).upper()):
-            self.fail(f"'{value}' is not one of {', '.join(INTERFACES)}; {answer}", param, ctx)
+            self.fail(f"'{value}' is not one of {', '.join(_INTERFACES)}; {answer}", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -125,7 +129,18 @@ class DistributionType(click.ParamType):  # type: ignore[type-arg]  # generic si
 
 
 class BenchCommand(click.Command):
-    """A command that answers IOR's options it lacks with their replacements."""
+    """A command that answers IOR's options it lacks with their replacements, and may run under mpiexec."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        ranks.join()
+        with ranks.released_on_error():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with ranks.released_on_error():
+            return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -147,7 +162,7 @@ _seconds = functools.partial(_option, type=CountType(1, _SECONDS_MAX), metavar="
     "--interface",
     type=InterfaceType(),
     default="ferry",
-    help="I/O interface: Ferry's calls, pread and pwrite, mmap, or a plain io_uring loop.",
+    help="I/O interface: Ferry's calls, pread and pwrite, mmap, a plain io_uring loop, or of MPI ranks MPI-IO.",
 )
 @_option("-b", "--block-size", "block_bytes", type=SizeType(), default="16m", help="Contiguous bytes per thread.")
 @_option(
@@ -178,6 +193,7 @@ _seconds = functools.partial(_option, type=CountType(1, _SECONDS_MAX), metavar="
     help="Read with so many percent of the calls and write with the others, in a new file that is filled before.",
 )
 @_option("-F", "--file-per-thread", is_flag=True, help="One file per thread: PATH.00000000, PATH.00000001, ...")
+@_option("-c", "--collective", is_flag=True, help="MPI ranks, -a ferry and mpiio: by collective calls.")
 @_option("-C", "--reorder", is_flag=True, help="Each thread reads the next thread's data.")
 @_option(
     "-Z", "--reorder-random", is_flag=True, help="Each thread reads a random thread's data, drawn anew for each repeat."
@@ -270,6 +286,8 @@ def command(path: str | None, test_file: str | None, **given: Any) -> None:
     Contents are verified, more strictly with -W and -R. Sizes take k, m, g and t as powers of 1024.
     bw counts from open to close, as in IOR. With -a ferry, PATH may be a URI like
     nfs://server/export/file or ceph:/file.
+
+    mpiexec -n 8 ferry bench measures with 8 MPI ranks in the place of threads, by -a ferry, mpiio or posix.
     """
     if (path is None) == (test_file is None):
         raise click.UsageError("Missing PATH" if path is None else "PATH and -o both name the file; give one")
@@ -284,13 +302,20 @@ def _read_options(given: dict[str, Any], path: Any) -> BenchOptions:
         _check_mix(given)
     elif not given["write"] and not given["read"]:
         given |= {"write": True, "read": True}
+    launched = ranks.find()
+    count = 0 if launched is None else _checked_ranks(given, launched)
+    if not count and (given["collective"] or given["interface"] == "mpiio"):
+        flag = "-c" if given["collective"] else "-a mpiio"
+        raise click.UsageError(f"{flag} is for MPI ranks, as mpiexec -n 8 ferry bench starts them")
     cache_flags = [flag for name, flag in _CACHE_FLAGS.items() if given[name]]
     runtime = {name: given.pop(name) or getattr(RuntimeSettings, name) for name in _RUNTIME}
-    reorder = _reorder(given["threads"], given.pop("reorder"), given.pop("reorder_random"))
+    tasks, needed = (count, "two ranks") if count else (given["threads"], "--threads 2")
+    reorder = _reorder(tasks, needed, given.pop("reorder"), given.pop("reorder_random"))
     from ferry_lab.run.bench import BenchOptions
 
     options = BenchOptions(
         path=path,
+        ranks=count,
         pattern=_pattern(given.pop("random"), given.pop("distribution")),
         reorder=reorder,
         runtime=RuntimeSettings(device_threads=given["threads"], **runtime),
@@ -307,13 +332,42 @@ def _read_options(given: dict[str, Any], path: Any) -> BenchOptions:
     return options
 
 
-def _reorder(threads: int, neighbour: bool, at_random: bool) -> str:
+# What ranks have not, by the flag and its default.
+_OF_THREADS = {
+    **{name: (flag, None) for name, flag in _CACHE_FLAGS.items()},
+    **{"mix": ("--mix", None), "distribution": ("--distribution", None), "deadline_s": ("-D", None)},
+    **{"time_s": ("--time", None), "ramp_s": ("--ramp", None), "rate_bytes_per_s": ("--rate", None)},
+    **{"check_write": ("-W", None), "latency": ("--latency", None), "direct": ("--direct", None)},
+    **{"server_threads": ("--server-threads", None), "server_cpus": ("--server-cpus", None)},
+    **{"device_cpus": ("--device-cpus", None), "wipe_device": ("--wipe-device", None)},
+    **{"device": ("--device", "cpu"), "placement": ("--placement", "host"), "threads": ("--threads", 1)},
+    **{"queue_depth": ("--queue-depth", 1), "engine": ("--engine", "automatic")},
+}
+
+
+def _checked_ranks(given: dict[str, Any], launched: ranks.Launched) -> int:
+    """Returns how many there are. Raises UsageError for what they have not, FerryError."""
+    if launched.size == 0:
+        raise FerryError("MPI ranks run here, and nothing says how many; start them with mpiexec")
+    for name, (flag, default) in _OF_THREADS.items():
+        if given[name] and given[name] != default:
+            raise click.UsageError(f"{flag} is for threads; leave it out, or leave out mpiexec")
+    if given["interface"] not in _OF_RANKS:
+        raise click.UsageError(f"-a {given['interface']} is for threads; ranks have -a {', '.join(_OF_RANKS)}")
+    if given["collective"] and given["interface"] == "posix":
+        raise click.UsageError("-c is for -a ferry and mpiio; no call of POSIX is collective")
+    if given["transfer_bytes"] > _RANKS_TRANSFER_BYTES_MAX:
+        raise click.UsageError("-t of ranks is at most 1 GiB, which is what a call of MPI-IO can move")
+    return launched.size
+
+
+def _reorder(tasks: int, needed: str, neighbour: bool, at_random: bool) -> str:
     if neighbour and at_random:
         raise click.UsageError("-C and -Z exclude each other")
     if not neighbour and not at_random:
         return "none"
-    if threads == 1:
-        raise click.UsageError(f"{'-C' if neighbour else '-Z'} needs --threads 2 or more")
+    if tasks == 1:
+        raise click.UsageError(f"{'-C' if neighbour else '-Z'} needs {needed} or more")
     return "neighbour" if neighbour else "random"
 
 
@@ -355,7 +409,8 @@ def _check_sizes(options: BenchOptions) -> None:
     if options.transfer_bytes > 0x7FFFF000:
         raise click.UsageError("-t must be less than 2 GiB, which is what one call can move")
     if options.total_bytes >= sizes.LIMIT_BYTES:
-        raise click.UsageError("-b, -s and --threads together make a file that is too large")
+        tasks = "the ranks" if options.ranks else "--threads"
+        raise click.UsageError(f"-b, -s and {tasks} together make a file that is too large")
 
 
 def _check_pace(options: BenchOptions) -> None:

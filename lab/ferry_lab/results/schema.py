@@ -59,10 +59,16 @@ def _rows_of_kinds() -> dict[str, Any]:
             "if": {"properties": {"study": {"enum": list(records.RANKS_STUDIES)}}},
             "then": {"properties": {"rows": {"items": _reference(records.RanksRow)}}},
             "else": {
-                "properties": {
-                    "environment": {"properties": {"runtimes": {"minItems": 1}}},
-                    "rows": {"items": _reference(records.MeasuredRow)},
-                }
+                "anyOf": [
+                    {
+                        "properties": {
+                            "environment": {"properties": {"runtimes": {"minItems": 1}}},
+                            "rows": {"items": _reference(records.MeasuredRow)},
+                        }
+                    },
+                    # Under mpiexec.
+                    {"properties": {"kind": {"const": "bench"}, "rows": {"items": _reference(records.RanksRow)}}},
+                ]
             },
         },
     }

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -26,11 +26,12 @@ from ferry.files import (
 from ferry.native import Json, MeasuringError
 from ferry.sizes import KIB, format_size
 from ferry.uris import is_uri, shown, with_suffix
+from ferry_lab.render.mpi_tables import oversubscription
 from ferry_lab.results import latencies, results
-from ferry_lab.results.records import Latencies, MeasuredRow, Repeat, RuntimeInForce
-from ferry_lab.run import remote_files
-from ferry_lab.run.measuring import Measurement, remove, run_plan
-from ferry_lab.run.plan import Cell, Plan, RuntimeSettings
+from ferry_lab.results.records import Latencies, MeasuredRow, RanksRepeat, RanksRow, Repeat, RuntimeInForce
+from ferry_lab.run import ranks, remote_files
+from ferry_lab.run.measuring import Measurement, read_mpi_info, remove, run_plan
+from ferry_lab.run.plan import Cell, Plan, RanksCell, RuntimeSettings
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,13 @@ class BenchOptions:
     write: bool
     read: bool
     mix: int | None  # percent of reads, in the place of both
-    block_bytes: int  # per thread and segment
+    block_bytes: int  # per task and segment
     transfer_bytes: int
     segments: int
     repeats: int
     threads: int
+    ranks: int  # of mpiexec, in the place of threads; 0: none
+    collective: bool  # ranks only
     queue_depth: int
     placement: str  # interface ferry only
     pattern: str
@@ -71,16 +74,21 @@ class BenchOptions:
     runtime: RuntimeSettings
 
     @property
+    def tasks(self) -> int:
+        """How many threads or ranks there are."""
+        return self.ranks or self.threads
+
+    @property
     def total_bytes(self) -> int:
-        """What all threads together move in one repeat."""
-        return self.block_bytes * self.segments * self.threads
+        """What all of them together move in one repeat."""
+        return self.block_bytes * self.segments * self.tasks
 
     @property
     def files(self) -> list[str]:
         """The paths of the measured files, as ``ferry-bench`` names them."""
         if not self.file_per_thread:
             return [self.path]
-        return [with_suffix(self.path, f".{thread:08d}") for thread in range(self.threads)]
+        return [with_suffix(self.path, f".{task:08d}") for task in range(self.tasks)]
 
 
 def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = None) -> Cell:
@@ -119,17 +127,50 @@ def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = 
     )
 
 
+def make_ranks_cells(options: BenchOptions) -> list[RanksCell]:
+    """Returns what ranks measure one after the other; what they read is what the last repeat has written."""
+    shared = RanksCell(
+        id="write",
+        interface=options.interface,
+        operation="write",
+        path=options.path if is_uri(options.path) else os.path.abspath(options.path),
+        ranks=options.ranks,
+        transfer_bytes=options.transfer_bytes,
+        total_bytes=options.total_bytes,
+        collective=options.collective,
+        streams=True,
+        segments=options.segments,
+        file_per_rank=options.file_per_thread,
+        random=options.pattern == "random",
+    )
+    sync = "fsync" if options.sync else "none"
+    write = replace(shared, sync=sync, overwrite=options.overwrite, keep=options.keep or options.read)
+    read = replace(
+        shared,
+        id="read",
+        operation="read",
+        reorder=options.reorder,
+        check=options.check_read,
+        cold=options.cold,
+        expect_pattern_seed=write.seed + options.repeats - 1 if options.write else None,
+    )
+    return [*([write] if options.write else []), *([read] if options.read else [])]
+
+
 def run(options: BenchOptions) -> None:
     """Measures, prints the table and writes the JSON file. Raises FerryError."""
     started = results.now()
     output_files.check_output(options.json, options.overwrite)
-    _check_memory(options)
+    if options.ranks:
+        _check_launcher()
+    else:
+        _check_memory(options)
     _check_path(options)
     claimed = options.write and is_block_device(options.path)
     with device_claimed(options.path) if claimed else nullcontext():
         phases = _measure_all(options)
     rows = [results.make_row(cell, "bench", m.samples[cell.id]) for cell, m in phases]
-    notes = _notes(rows)
+    notes = _notes(rows, phases[0][1])
     if options.json != "-":
         console = terminal.output_console()
         _print_head(console, options, phases[0][1])
@@ -137,13 +178,25 @@ def run(options: BenchOptions) -> None:
         for note in notes:
             console.print(f"note: {note}", soft_wrap=True)
     if options.json is not None:
-        measurements = [measurement for _, measurement in phases]
+        measurements = [
+            measurement for number, (_, measurement) in enumerate(phases) if not number or not options.ranks
+        ]
         document = results.make_document("bench", _settings(options), measurements, rows, started=started, notes=notes)
         output_files.write_json(options.json, msgspec.to_builtins(document), options.overwrite)
 
 
+def _check_launcher() -> None:
+    info, launched = read_mpi_info(), ranks.find()
+    if launched is not None and launched.by_open_mpi != info["mpi"].startswith("Open MPI"):
+        raise FerryError(
+            f"this mpiexec is of another MPI library than {ranks.MPI_PROGRAM} ({info['mpi']}); use {info['mpiexec']}"
+        )
+
+
 def _check_path(options: BenchOptions) -> None:
     if is_block_device(options.path):
+        if options.ranks:
+            raise FerryError(f"{options.path} is a block device, which threads measure; leave out mpiexec")
         _check_device(options)
         return
     if options.wipe_device:
@@ -189,8 +242,8 @@ def _check_size(options: BenchOptions, path: str) -> None:
     asked = f"-b {format_size(options.block_bytes)}"
     if options.segments > 1:
         asked += f" -s {options.segments}"
-    if options.threads > 1 and not options.file_per_thread:
-        asked += f" with {options.threads} threads"
+    if options.tasks > 1 and not options.file_per_thread:
+        asked += f" with {options.tasks} {'ranks' if options.ranks else 'threads'}"
     raise FerryError(
         f"{shown(path)} has {format_size(size_bytes)}, and {asked} needs {format_size(needed_bytes)}; "
         "choose a smaller -b or a larger file"
@@ -218,22 +271,26 @@ def _check_memory(options: BenchOptions) -> None:
         )
 
 
-def _measure_all(options: BenchOptions) -> list[tuple[Cell, Measurement]]:
+def _measure_all(options: BenchOptions) -> list[tuple[Cell | RanksCell, Measurement]]:
     """Writes and then reads, as asked for; removes the files it made unless kept."""
-    phases: list[tuple[Cell, Measurement]] = []
+    phases: list[tuple[Cell | RanksCell, Measurement]] = []
     ours = [path for path in options.files if (options.write or options.mix) and not _is_there(options, path)]
     try:
         seed = None
-        if options.mix:
+        if options.ranks:
+            cells = make_ranks_cells(options)
+            measurement = _measure(options, cells)
+            phases += [(cell, measurement) for cell in cells]
+        elif options.mix:
             cell = make_cell(options, "mixed")
-            return [(cell, _measure(options, cell))]
-        if options.write:
+            return [(cell, _measure(options, [cell]))]
+        elif options.write:
             cell = make_cell(options, "write")
-            phases.append((cell, _measure(options, cell)))
+            phases.append((cell, _measure(options, [cell])))
             seed = phases[-1][1].samples[cell.id][-1].pattern_seed
-        if options.read:
+        if options.read and not options.ranks:
             cell = make_cell(options, "read", seed)
-            phases.append((cell, _measure(options, cell)))
+            phases.append((cell, _measure(options, [cell])))
     except MeasuringError as error:
         # Another process has just made the file: keep it.
         if error.error_number == errno.EEXIST:
@@ -262,15 +319,25 @@ def _remove(paths: Sequence[str]) -> None:
             Path(path).unlink(missing_ok=True)
 
 
-def _measure(options: BenchOptions, cell: Cell) -> Measurement:
-    plan = Plan([cell], options.repeats, options.runtime)
-    with terminal.progress(f"{cell.operation} {shown(options.path)}", options.repeats) as bar:
-        return run_plan(plan, lambda _cell: bar.advance())
+def _measure(options: BenchOptions, cells: Sequence[Cell] | Sequence[RanksCell]) -> Measurement:
+    plan = Plan(cells, options.repeats, options.runtime, in_order=True)
+    what = f"{' and '.join(cell.operation for cell in cells)} {shown(options.path)}"
+    command = ranks.command() if options.ranks else ()
+    with terminal.progress(what, options.repeats * len(cells)) as bar:
+        return run_plan(plan, lambda _cell: bar.advance(), command=command)
 
 
-def _notes(rows: Sequence[MeasuredRow]) -> list[str]:
+def _notes(rows: Sequence[MeasuredRow | RanksRow], measurement: Measurement) -> list[str]:
     notes = []
+    of_ranks = [row for row in rows if isinstance(row, RanksRow)]
+    cpus = measurement.environment.machine.cpus_usable
+    if note := oversubscription(of_ranks, cpus):
+        notes.append(note)
+    for row in of_ranks:
+        notes += _state_notes(row)
     for row in rows:
+        if isinstance(row, RanksRow):
+            continue
         short = sum(sample.deadline_reached for sample in row.repeats)
         if short > 0:
             notes.append(f"{row.operation}: the deadline ended {short} of {len(row.repeats)} repeats")
@@ -283,7 +350,7 @@ def _notes(rows: Sequence[MeasuredRow]) -> list[str]:
     return notes
 
 
-def _state_notes(row: MeasuredRow) -> list[str]:
+def _state_notes(row: MeasuredRow | RanksRow) -> list[str]:
     texts = {"unverified": "unverified, because the state of the page cache was not proven for every repeat"}
     if is_uri(row.path):
         texts = {
@@ -328,7 +395,19 @@ _SETTINGS = (
 )
 
 
+_RANKS_SETTINGS = (
+    *("interface", "collective", "block_bytes", "transfer_bytes", "repeats", "ranks", "segments"),
+    *("reorder", "pattern", "check_read", "cold"),
+)
+
+
 def _settings(options: BenchOptions) -> Json:
+    if options.ranks:
+        return {
+            **{name: getattr(options, name) for name in _RANKS_SETTINGS},
+            "file_per_rank": options.file_per_thread,
+            "sync": "fsync" if options.sync else "none",
+        }
     return {
         "device": options.runtime.device,
         **{name: getattr(options, name) for name in _SETTINGS},
@@ -338,7 +417,6 @@ def _settings(options: BenchOptions) -> Json:
 
 
 def _print_head(console: Console, options: BenchOptions, measurement: Measurement) -> None:
-    (runtime,) = measurement.environment.runtimes
     systems = measurement.environment.file_systems
     where = ""
     if is_block_device(options.path):
@@ -348,8 +426,15 @@ def _print_head(console: Console, options: BenchOptions, measurement: Measuremen
         where = f" on {systems[0].type or file_systems.UNKNOWN}{source}"
     for storage in measurement.environment.storages:
         where = f" on storage {storage.storage} ({storage.engine})"
-    direct = ", direct I/O (O_DIRECT)" if options.direct else ""
-    console.print(f"{shown(options.path)}{where}, interface {options.interface}{direct}", soft_wrap=True)
+    how = ", direct I/O (O_DIRECT)" if options.direct else ""
+    if options.ranks:
+        calls = "collective" if options.collective else "independent"
+        how = f", {calls} calls of {options.ranks} {'rank' if options.ranks == 1 else 'ranks'}"
+    console.print(f"{shown(options.path)}{where}, interface {options.interface}{how}", soft_wrap=True)
+    if options.ranks:
+        console.print(measurement.environment.versions["mpi"], soft_wrap=True)
+        return
+    (runtime,) = measurement.environment.runtimes
     if options.interface == "ferry":
         for storage in measurement.environment.storages:
             for fact in storage.facts:
@@ -387,7 +472,7 @@ _COLUMNS = [
 _COLUMN_WIDTH = 11  # as IOR's
 
 
-def _print_table(console: Console, rows: Sequence[MeasuredRow]) -> None:
+def _print_table(console: Console, rows: Sequence[MeasuredRow | RanksRow]) -> None:
     """IOR's columns, plus fsync(s) for synced writes, which IOR counts as writing."""
     synced = any(row.sync != "none" for row in rows)
     columns = [*_COLUMNS, *(["fsync(s)"] if synced else [])]
@@ -401,12 +486,14 @@ def _print_table(console: Console, rows: Sequence[MeasuredRow]) -> None:
         console.print()
     for row in rows:
         console.print(_summary(row), soft_wrap=True)
+        if isinstance(row, RanksRow):
+            continue
         for line in _latency_lines(row):
             console.print(line, soft_wrap=True)
         if row.repeats[0].cache is not None:
             console.print(_cache_line(row), soft_wrap=True)
     for row in rows:
-        if row.latency_ns:
+        if isinstance(row, MeasuredRow) and row.latency_ns:
             console.print()
             _print_histogram(console, row.operation, row.latency_ns)
 
@@ -424,15 +511,16 @@ def _blocks(columns: int, width: int | None) -> list[list[int]]:
     return [sorted([*keys, *others[first : first + count]]) for first in range(0, len(others), count)]
 
 
-def _ior_line(row: MeasuredRow, sample: Repeat, synced: bool) -> list[str]:
+def _ior_line(row: MeasuredRow | RanksRow, sample: Repeat | RanksRepeat, synced: bool) -> list[str]:
     io_s, total_s = sample.io_ns * 1e-9, sample.elapsed_ns * 1e-9
-    in_flight = row.threads * row.queue_depth
+    tasks, depth = (row.ranks, 1) if isinstance(row, RanksRow) else (row.threads, row.queue_depth)
+    in_flight = tasks * depth
     line = [
         row.operation,
         f"{results.bandwidth_mib_per_s(sample.bytes, sample.elapsed_ns):.2f}",
         f"{sample.operations / io_s:.0f}",
         f"{io_s * in_flight / sample.operations:.6f}",
-        f"{row.total_bytes / row.threads / row.segments / KIB:.0f}",
+        f"{row.total_bytes / tasks / row.segments / KIB:.0f}",
         f"{row.transfer_bytes / KIB:.2f}",
         f"{sample.open_ns * 1e-9:.6f}",
         f"{io_s:.6f}",
@@ -445,15 +533,18 @@ def _ior_line(row: MeasuredRow, sample: Repeat, synced: bool) -> list[str]:
     return line
 
 
-def _summary(row: MeasuredRow) -> str:
+def _summary(row: MeasuredRow | RanksRow) -> str:
     total = [results.bandwidth_mib_per_s(s.bytes, s.elapsed_ns) for s in row.repeats]
     state = f", {row.cache_state}" if row.cache_state else ""
     state += f", device cache {row.device_cache_state}" if row.device_cache_state else ""
     verified = "contents verified" if row.verified else "contents NOT verified"
+    if isinstance(row, RanksRow):
+        cpu = f"ranks {_cpu_time(row, 'ranks_usage')}"
+    else:
+        cpu = f"callers {_cpu_time(row, 'callers')}, server {_cpu_time(row, 'server')}"
     return (
         f"{row.operation}: median {np.median(total):.2f} MiB/s ({min(total):.2f} to "
-        f"{max(total):.2f}){state}, {verified}; CPU time per repeat: callers "
-        f"{_cpu_time(row, 'callers')}, server {_cpu_time(row, 'server')}"
+        f"{max(total):.2f}){state}, {verified}; CPU time per repeat: {cpu}"
     )
 
 
@@ -499,7 +590,7 @@ def _print_histogram(console: Console, operation: str, found: Latencies) -> None
         console.print(line.rstrip(), soft_wrap=True)
 
 
-def _cpu_time(row: MeasuredRow, whose: str) -> str:
+def _cpu_time(row: MeasuredRow | RanksRow, whose: str) -> str:
 
     def median_ms(kind: str) -> float:
         times = [getattr(getattr(sample, whose), kind) for sample in row.repeats]

@@ -19,8 +19,8 @@ from ferry.native import Json, check, lines, running
 from ferry.programs import PROGRAM, find_program
 from ferry_lab.results.records import Environment, MetadataRepeat, RanksRepeat, Repeat, read_repeat
 from ferry_lab.run.plan import Plan
+from ferry_lab.run.ranks import MPI_PROGRAM
 
-MPI_PROGRAM = "ferry-bench-mpi"
 _REMOVE_TIMEOUT_S = 60.0
 _INFO_TIMEOUT_S = 60.0
 
@@ -34,11 +34,15 @@ class Measurement:
 
 
 def run_plan(
-    plan: Plan, on_sample: Callable[[str], None] | None = None, into: Measurement | None = None
+    plan: Plan,
+    on_sample: Callable[[str], None] | None = None,
+    into: Measurement | None = None,
+    command: Sequence[str] = (),
 ) -> Measurement:
     """Measures a plan; calls ``on_sample`` with the cell's id after each sample.
 
-    Fills and returns ``into``, so that the samples survive an error. Raises MeasuringError,
+    Fills and returns ``into``, so that the samples survive an error. ``command``: what measures, if it
+    is not that of the plan. Raises MeasuringError,
     FerryError. An interruption (KeyboardInterrupt) first ends the measured process, which removes
     its files.
     """
@@ -47,7 +51,7 @@ def run_plan(
     measurement.samples.update({cell.id: [] for cell in plan.cells})
     problem: Json | None = None
     stdin = json.dumps(plan.to_json())
-    with running(command_of(plan), stdin, program_of(plan)) as process, _of_this_version():
+    with running(list(command) or command_of(plan), stdin, program_of(plan)) as process, _of_this_version():
         for line in lines(process):
             if line["type"] == "environment":
                 known = {name: line[name] for name in Environment.__struct_fields__ if name in line}
@@ -118,7 +122,7 @@ def _what_it_needs() -> str:
         return f"the MPI library of {compiler} is here, and a build from now on uses it"
     return (
         "it needs an MPI library (Debian: mpich and libmpich-dev), without which the studies "
-        "interfaces, stripes, writers and endian do not run"
+        "interfaces, stripes, writers and endian do not run, nor ferry bench under mpiexec"
     )
 
 

@@ -403,9 +403,11 @@ def test_the_schema_refuses_rows_without_counters(command: Command) -> None:
         (["-N", "4"], "IOR's -N is not here: --threads says how many threads there are"),
         (["-O", "summaryFormat=JSON"], "IOR's -O is not here: --json FILE writes the results"),
         (["-v"], "IOR's -v is not here: --json FILE has every number"),
-        (["-wcv"], "IOR's -c is not here: ferry study interfaces and ferry study writers measure"),
+        (["-wpv"], "IOR's -p is not here: ferry study interfaces and ferry study writers measure"),
         (["--posix.odirect"], "IOR's --posix.odirect is not here: --direct does that"),
-        (["-a", "MPIIO"], "that interface is for MPI ranks, which ferry study interfaces measures"),
+        (["-a", "HDF5"], "mpiexec -n 8 ferry bench -a mpiio measures what it stands on"),
+        (["-a", "MPIIO"], "-a mpiio is for MPI ranks, as mpiexec -n 8 ferry bench starts them"),
+        (["-c"], "-c is for MPI ranks, as mpiexec -n 8 ferry bench starts them"),
         (["-a", "aio"], "-a uring keeps several calls in flight"),
     ],
 )

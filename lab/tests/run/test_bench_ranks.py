@@ -1,0 +1,248 @@
+"""``mpiexec -n N ferry bench``: IOR's flags with MPI ranks in the place of threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from documents import validated
+from ferry.sizes import KIB
+from ferry_lab.run.measuring import mpiexec, read_mpi_info
+from measured import corrupt
+from mpi import OVERSUBSCRIBED, needs_mpi
+from processes import is_measuring, wait_until
+from support import TIMEOUT_S, Command, mock_of_pvfs2
+
+pytestmark = needs_mpi
+
+WAYS = [["ferry"], ["ferry", "-c"], ["mpiio"], ["mpiio", "-c"], ["posix"]]
+SMALL = ["-b", "64k", "-t", "16k", "-s", "2", "-i", "2"]
+
+
+def words(command: Command, ranks: int, *arguments: object) -> list[str]:
+    return [*mpiexec(), "-n", str(ranks), *command.arguments("bench", *arguments)]
+
+
+def launch(command: Command, ranks: int, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs it to its end."""
+    return subprocess.run(
+        words(command, ranks, *arguments),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=TIMEOUT_S,
+        env={**command.environment, **OVERSUBSCRIBED},
+        cwd=command.scratch,
+    )
+
+
+def measured(command: Command, ranks: int, *arguments: object) -> tuple[dict[str, Any], str]:
+    """The document of one that must succeed, in silence, and what it printed."""
+    path = command.scratch.parent / "r.json"
+    path.unlink(missing_ok=True)
+    done = launch(command, ranks, *arguments, "--json", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    return validated(path), done.stdout
+
+
+def complaint(command: Command, ranks: int, *arguments: object) -> str:
+    """The only line of one that must fail. mpiexec may add what it thinks of ranks that fail."""
+    done = launch(command, ranks, *arguments)
+    assert done.returncode != 0
+    assert "access" not in done.stdout
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("ferry: ")]
+    wait_until(lambda: command.processes() == [])
+    return line
+
+
+@contextmanager
+def running(command: Command, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """One of two ranks that measures for long; gives mpiexec."""
+    process = subprocess.Popen(
+        words(command, 2, *arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**command.environment, **OVERSUBSCRIBED},
+        cwd=command.scratch,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: is_measuring(command) and any(command.scratch.iterdir()))
+        yield process
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+@pytest.mark.parametrize("flags", [[], ["-F"], ["-z"], ["-F", "-z", "-C"], ["-Z"]], ids=" ".join)
+def test_writes_and_reads_what_iors_flags_say(command: Command, way: list[str], flags: list[str]) -> None:
+    document, shown = measured(command, 3, "-a", *way, *SMALL, "-w", "-r", "-R", "-e", "-k", *flags, "file")
+    assert [row["operation"] for row in document["rows"]] == ["write", "read"]
+    for row in document["rows"]:
+        assert (row["interface"], row["collective"], row["ranks"]) == (way[0], "-c" in way, 3)
+        assert (row["total_bytes"], row["segments"], row["verified"]) == (3 * 128 * KIB, 2, True)
+        assert (row["file_per_rank"], row["random"]) == ("-F" in flags, "-z" in flags)
+        assert [(one["repeat"], one["operations"]) for one in row["repeats"]] == [(0, 24), (1, 24)]
+        assert all((one["sync_ns"] > 0) == (row["operation"] == "write") for one in row["repeats"])
+    assert document["settings"]["ranks"] == 3
+    assert shown.count("access ") == 1
+    assert len([line for line in shown.splitlines() if line.startswith(("write  ", "read  "))]) == 4
+    # Threads write the same bytes in the same places.
+    ours = sorted(command.scratch.glob("file*"))
+    assert len(ours) == (3 if "-F" in flags else 1)
+    own = ["-F"] if "-F" in flags else []
+    command.succeeds("bench", "-a", "posix", *SMALL, "-w", "-k", "--threads", 3, *own, "other")
+    for path in ours:
+        assert path.read_bytes() == path.with_name(path.name.replace("file", "other")).read_bytes()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_files_that_are_there_are_read_and_compared(command: Command, scratch: Path, way: list[str]) -> None:
+    contents = os.urandom(512 * KIB)
+    (scratch / "mine").write_bytes(contents)
+    document, _ = measured(command, 2, "-a", *way, *SMALL, "-r", "-C", "-z", "mine")
+    (row,) = document["rows"]
+    assert (row["cache_state"], row["repeats"][0]["pattern_seed"]) == ("hot", None)
+    assert (scratch / "mine").read_bytes() == contents
+    assert complaint(command, 2, "-a", *way, *SMALL, "-r", "-R", "mine").startswith(
+        f"ferry: {scratch}/mine does not hold the pattern that ferry bench writes"
+    )
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+@pytest.mark.parametrize("own", [[], ["-F"]], ids=" ".join)
+def test_a_wrong_byte_is_found(command: Command, scratch: Path, way: list[str], own: list[str]) -> None:
+    measured(command, 2, "-a", *way, *SMALL, *own, "-w", "-k", "file")
+    corrupt(scratch / ("file.00000001" if own else "file"), 100 * KIB)
+    found = complaint(command, 2, "-a", *way, *SMALL, *own, "-r", "-R", "file")
+    assert f"the contents of {scratch}/file are wrong, by way of {way[0]} (rank " in found
+
+
+def test_files_stay_or_go_as_they_are_asked_to(command: Command, scratch: Path) -> None:
+    measured(command, 2, "-a", "mpiio", *SMALL, "file")
+    assert list(scratch.iterdir()) == []
+    (scratch / "mine").write_bytes(bytes(1 << 20))  # more than is written
+    assert "exists" in complaint(command, 2, "-a", "mpiio", *SMALL, "-w", "mine")
+    measured(command, 2, "-a", "mpiio", *SMALL, "-w", "--overwrite", "mine")
+    assert (scratch / "mine").stat().st_size == 256 * KIB
+
+
+@pytest.mark.parametrize("way", [[], ["-c"], ["-F", "-C"]], ids=" ".join)
+def test_files_of_a_uri_are_written_and_read(command: Command, tmp_path: Path, way: list[str]) -> None:
+    command.environment |= mock_of_pvfs2(tmp_path)
+    document, shown = measured(command, 2, "-a", "ferry", *way, *SMALL, "-R", "-w", "-r", "-e", "pvfs2:/mock/file")
+    assert [(row["operation"], row["cache_state"]) for row in document["rows"]] == [
+        ("write", None),
+        ("read", "unverified"),
+    ]
+    assert "on storage pvfs2" in shown
+    assert list((tmp_path / "served").iterdir()) == []
+
+
+def test_is_one_rank_under_mpiexec_with_one(command: Command) -> None:
+    document, shown = measured(command, 1, "-a", "mpiio", *SMALL, "-w", "file")
+    assert document["rows"][0]["ranks"] == 1
+    assert "independent calls of 1 rank\n" in shown
+
+
+def test_two_documents_are_compared(command: Command, scratch: Path) -> None:
+    for name, way in (("a", ["mpiio"]), ("b", ["posix"])):
+        measured(command, 2, "-a", *way, *SMALL, "file")
+        (scratch.parent / "r.json").rename(scratch.parent / f"{name}.json")
+    shown = command.succeeds("compare", scratch.parent / "a.json", scratch.parent / "b.json")
+    assert "settings.interface" in shown and "MiB/s, transfers" in shown
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["-a", "uring"], "-a uring is for threads; ranks have -a ferry, posix, mpiio"),
+        (["-a", "posix", "-c"], "-c is for -a ferry and mpiio"),
+        (["--threads", "2"], "--threads is for threads; leave it out, or leave out mpiexec"),
+        (["-D", "1"], "-D is for threads"),
+        (["--mix", "70"], "--mix is for threads"),
+        (["-t", "2g", "-b", "2g"], "-t of ranks is at most 1 GiB"),
+        (["-t", "3k"], "is no multiple of -t 3 KiB"),
+        (["--what"], "No such option"),
+        (["-r", "none"], "none does not exist"),
+        (["-r", "small"], "with 3 ranks needs 48 MiB"),
+        (["-a", "mpiio", "ceph:/f"], "-a mpiio reaches files of mounted file systems only"),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, list) else "",
+)
+def test_what_is_wrong_is_said_once(command: Command, scratch: Path, flags: list[str], says: str) -> None:
+    (scratch / "small").write_bytes(bytes(1 << 20))
+    path = [] if flags[-1] in ("none", "small", "ceph:/f") else ["file"]
+    assert says in complaint(command, 3, *flags, *path)
+
+
+def test_shows_its_help_once(command: Command) -> None:
+    done = launch(command, 3, "--help")
+    assert (done.returncode, done.stderr, done.stdout.count("Usage:")) == (0, "", 1)
+
+
+def test_another_librarys_mpiexec_is_refused_once(command: Command) -> None:
+    rank, size = "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"
+    if read_mpi_info()["mpi"].startswith("Open MPI"):
+        rank, size = "PMI_RANK", "PMI_SIZE"
+    command.environment |= {rank: "0", size: "2"}
+    command.fails("bench", "-w", "file", says="this mpiexec is of another MPI library than ferry-bench-mpi (")
+    command.environment[rank] = "1"
+    done = command.run("bench", "-w", "file")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_nothing_says_how_many_ranks(command: Command) -> None:
+    command.environment["PMIX_RANK"] = "0"
+    command.fails("bench", "-w", "file", says="nothing says how many; start them with mpiexec")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(command: Command, scratch: Path, number: signal.Signals) -> None:
+    with running(command, "-a", "mpiio", "-b", "1m", "-i", "100000", "-w", "file") as process:
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert errors.count("ferry: interrupted; scratch files are removed\n") <= 1
+    wait_until(lambda: command.processes() == [] and list(scratch.iterdir()) == [])
+
+
+def test_a_rank_does_not_outlive_what_started_it(command: Command) -> None:
+    with running(command, "-a", "mpiio", "-b", "1m", "-i", "100000", "-w", "file") as process:
+        (parent,) = (
+            int(one.name)
+            for one in Path("/proc").iterdir()
+            if one.name.isdecimal() and _is_of(command, one) and b"-m\0ferry\0bench" in _words_of(one)
+        )
+        os.kill(parent, signal.SIGKILL)
+        process.communicate(timeout=TIMEOUT_S)
+    wait_until(lambda: command.processes() == [])
+
+
+def _is_of(command: Command, process: Path) -> bool:
+    try:
+        return command.mark.encode() in (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _words_of(process: Path) -> bytes:
+    try:
+        found = (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+    return found if found.startswith(os.fsencode(Path(sys.executable))) else b""
+
+
+def test_json_goes_to_standard_output(command: Command) -> None:
+    done = launch(command, 2, "-a", "posix", *SMALL, "-w", "file", "--json", "-")
+    assert (done.returncode, json.loads(done.stdout)["rows"][0]["ranks"]) == (0, 2)
