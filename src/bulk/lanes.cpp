@@ -16,7 +16,6 @@ namespace {
 
 // The initial buffer for a file; most need no more.
 constexpr std::uint64_t guess_bytes = 64 << 10;
-constexpr std::size_t slabs_kept_max = 128;
 
 std::shared_ptr<std::byte> make_memory(std::uint64_t bytes) {
   std::byte* memory = map_huge(bytes);
@@ -27,18 +26,15 @@ std::shared_ptr<std::byte> make_memory(std::uint64_t bytes) {
 }  // namespace
 
 SlabPool::~SlabPool() {
-  for (std::byte* memory : kept_)
-    unmap_huge(memory, slab_bytes);
+  for (std::size_t i = 0; i < kept_count_; ++i)
+    unmap_huge(kept_[i], slab_bytes);
 }
 
 std::shared_ptr<std::byte> SlabPool::take() {
   std::byte* memory = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (!kept_.empty()) {
-      memory = kept_.back();
-      kept_.pop_back();
-    }
+    if (kept_count_ > 0) memory = kept_[--kept_count_];
   }
   if (memory == nullptr) memory = map_huge(slab_bytes);
   if (memory == nullptr) return nullptr;
@@ -53,7 +49,7 @@ std::shared_ptr<std::byte> SlabPool::take() {
 
 std::uint64_t SlabPool::kept_bytes() {
   const std::lock_guard lock(mutex_);
-  return kept_.size() * slab_bytes;
+  return kept_count_ * slab_bytes;
 }
 
 void SlabPool::give_back(std::byte* memory) {
@@ -61,8 +57,8 @@ void SlabPool::give_back(std::byte* memory) {
   if (made_here_) {
     madvise(memory, slab_bytes, MADV_FREE);
     const std::lock_guard lock(mutex_);
-    if (kept_.size() < slabs_kept_max) {
-      kept_.push_back(memory);
+    if (kept_count_ < kept_max) {
+      kept_[kept_count_++] = memory;
       return;
     }
   }

@@ -1,6 +1,7 @@
 // Queues for blocking calls: a caller takes one, uses it and puts it back.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,9 +28,11 @@ class SlabPool : public std::enable_shared_from_this<SlabPool> {
  private:
   void give_back(std::byte* memory);
 
+  static constexpr std::size_t kept_max = 128;
   const MadeHere made_here_{};
-  std::mutex mutex_;  // guards kept_
-  std::vector<std::byte*> kept_;
+  std::mutex mutex_;  // guards what follows
+  std::array<std::byte*, kept_max> kept_{};
+  std::size_t kept_count_ = 0;
 };
 
 // Memory for many small files, one after another.

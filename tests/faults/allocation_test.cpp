@@ -21,6 +21,7 @@
 #include "bulk/files_job.hpp"
 #include "bulk/lanes.hpp"
 #include "faults/allocations.hpp"
+#include "faults/bulk_program.hpp"
 #include "faults/resources.hpp"
 #include "faults/runtime_program.hpp"
 #include "server/file_table.hpp"
@@ -44,10 +45,11 @@ template <class Program>
 void fail_each_allocation(const Program& program) {
   if (sanitized) GTEST_SKIP() << "a sanitizer has its own allocator";
   const PointsHere not_here(false);
-  allocations().arm(never);
-  program();  // what is made once for the process
-  allocations().disarm();
-  const Resources before = resources_now();
+  const Resources before = resources_after([&] {
+    allocations().arm(never);
+    program();
+    allocations().disarm();
+  });
   const std::uint64_t points = for_every_point(
       allocations(),
       [&](std::uint64_t n) {
@@ -58,6 +60,12 @@ void fail_each_allocation(const Program& program) {
       },
       is_deep() ? 1 : 4);
   std::cout << "[  POINTS  ] " << points << '\n';
+  for_pairs_of_points(allocations(), [&](std::uint64_t n, std::uint64_t m) {
+    allocations().arm(n, m);
+    program();
+    allocations().disarm();
+    expect_resources(before);
+  });
 }
 
 class RuntimeAllocations : public testing::TestWithParam<RuntimeSetup> {};
@@ -71,6 +79,17 @@ TEST_P(RuntimeAllocations, EachFailsOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, RuntimeAllocations, testing::ValuesIn(runtime_setups()), name_of_setup);
+
+class BulkAllocations : public testing::TestWithParam<bulk::Route> {};
+
+TEST_P(BulkAllocations, EachFailsOnce) {
+  const ScratchDirectory scratch(build_folder());
+  fail_each_allocation([&] { run_engine(GetParam(), scratch, allocations(), is_lack_of_memory); });
+}
+
+INSTANTIATE_TEST_SUITE_P(, BulkAllocations,
+                         testing::Values(bulk::Route::automatic, bulk::Route::direct),
+                         name_of_route);
 
 // ---- single parts
 

@@ -45,11 +45,6 @@ TEST_P(BulkOperations, EachFailsOnce) {
   expect_resources(before);
 }
 
-std::string name_of_route(const testing::TestParamInfo<bulk::Route>& test) {
-  constexpr const char* names[] = {"Automatic", "Buffered", "Direct"};
-  return names[static_cast<std::size_t>(test.param)];
-}
-
 INSTANTIATE_TEST_SUITE_P(, BulkOperations,
                          testing::Values(bulk::Route::automatic, bulk::Route::direct),
                          name_of_route);

@@ -32,16 +32,23 @@ class BulkProgram {
 
   using IsExpected = std::function<bool(int error)>;
 
+  // The name in calls of a file of this machine.
+  using NameOf = std::function<std::string(const std::string& path)>;
+
   BulkProgram(const bulk::Engine& engine, const ScratchDirectory& scratch, const NthPoint& point,
-              IsExpected is_expected)
-      : engine_(engine), scratch_(scratch), point_(point), is_expected_(std::move(is_expected)) {}
+              IsExpected is_expected, NameOf name_of = std::identity())
+      : engine_(engine),
+        scratch_(scratch),
+        point_(point),
+        is_expected_(std::move(is_expected)),
+        name_of_(std::move(name_of)) {}
 
   void run() {
     const std::string path = scratch_ / "file";
     write_file(path, old_bytes());
     write_file(scratch_ / "other", old_bytes().substr(0, 1000));
     attempt("work on a file", [&] {
-      bulk::File file(engine_, path, O_RDWR);
+      bulk::File file(engine_, name_of_(path), O_RDWR);
       transfer(file);
       change(file);
       attempt("close", [&] { file.close(); });
@@ -157,7 +164,7 @@ class BulkProgram {
     const std::string path = scratch_ / "other";
     std::uint64_t end = 0;
     attempt("append", [&] {
-      const bulk::File file(engine_, path, O_WRONLY | O_APPEND);
+      const bulk::File file(engine_, name_of_(path), O_WRONLY | O_APPEND);
       end = file.append(new_bytes().data(), 5000);
     });
     const std::string got = read_file(path);
@@ -171,23 +178,26 @@ class BulkProgram {
   }
   void use_names() const {
     const std::string other = scratch_ / "other";
-    attempt("status", [&] { EXPECT_EQ(engine_.status(scratch_ / "file").size_bytes, file_bytes); });
-    attempt("list", [&] { EXPECT_EQ(engine_.list(scratch_.path()).size(), 2U); });
+    const auto named = [&](const char* name) { return name_of_(scratch_ / name); };
+    attempt("status", [&] { EXPECT_EQ(engine_.status(named("file")).size_bytes, file_bytes); });
+    attempt("list", [&] { EXPECT_EQ(engine_.list(name_of_(scratch_.path())).size(), 2U); });
     read_whole_files();
-    attempt("make_directory", [&] { engine_.make_directory(scratch_ / "folder"); });
+    attempt("make_directory", [&] { engine_.make_directory(named("folder")); });
     if (std::filesystem::exists(scratch_ / "folder"))
-      attempt("remove_directory", [&] { engine_.remove_directory(scratch_ / "folder"); });
-    attempt("explain",
-            [&] { EXPECT_EQ(engine_.explain(scratch_ / "file").file_bytes, file_bytes); });
-    attempt("rename", [&] { engine_.rename(other, scratch_ / "renamed"); });
+      attempt("remove_directory", [&] { engine_.remove_directory(named("folder")); });
+    attempt("explain", [&] { EXPECT_EQ(engine_.explain(named("file")).file_bytes, file_bytes); });
+    attempt("rename", [&] { engine_.rename(named("other"), named("renamed")); });
     const bool is_renamed = std::filesystem::exists(scratch_ / "renamed");
     EXPECT_NE(is_renamed, std::filesystem::exists(other));
-    attempt("unlink", [&] { engine_.unlink(is_renamed ? scratch_ / "renamed" : other); });
+    attempt("unlink", [&] { engine_.unlink(named(is_renamed ? "renamed" : "other")); });
   }
   void read_whole_files() const {
     const std::vector<std::string> paths = {scratch_ / "other", scratch_ / "file"};
     attempt("read_files", [&] {
-      const std::vector<bulk::Contents> all = engine_.read_files(paths);
+      std::vector<std::string> names;
+      for (const std::string& path : paths)
+        names.push_back(name_of_(path));
+      const std::vector<bulk::Contents> all = engine_.read_files(names);
       ASSERT_EQ(all.size(), paths.size());
       for (std::size_t i = 0; i < all.size(); ++i) {
         const bulk::Contents& one = all[i];
@@ -205,8 +215,40 @@ class BulkProgram {
   const ScratchDirectory& scratch_;
   const NthPoint& point_;
   const IsExpected is_expected_;
+  const NameOf name_of_;
   std::array<bool, 4> written_{};
   std::array<bool, 4> certain_{};
 };
+
+// Runs the program on an engine that `make()` returns. `is_expected(error)`: the fault's own error.
+template <class Make>
+void run_engine(const Make& make, const ScratchDirectory& scratch, const NthPoint& point,
+                const BulkProgram::IsExpected& is_expected,
+                const BulkProgram::NameOf& name_of = std::identity()) {
+  const PointsHere counts(true);
+  try {
+    const bulk::Engine engine = make();
+    const PointsHere not_here(false);
+    BulkProgram(engine, scratch, point, is_expected, name_of).run();
+  } catch (const Error& error) {
+    EXPECT_TRUE(point.struck()) << "without a fault: " << error.what();
+    EXPECT_TRUE(is_expected(error.code().value())) << error.what();
+  } catch (const std::bad_alloc&) {
+    EXPECT_TRUE(point.struck() && is_expected(ENOMEM)) << "no memory";
+  }
+}
+
+inline void run_engine(bulk::Route route, const ScratchDirectory& scratch, const NthPoint& point,
+                       const BulkProgram::IsExpected& is_expected) {
+  const auto make = [&] {
+    return bulk::Engine({.workers = 2, .depth = 2, .task_bytes = 64 << 10, .route = route});
+  };
+  run_engine(make, scratch, point, is_expected);
+}
+
+inline std::string name_of_route(const testing::TestParamInfo<bulk::Route>& test) {
+  constexpr const char* names[] = {"Automatic", "Buffered", "Direct"};
+  return names[static_cast<std::size_t>(test.param)];
+}
 
 }  // namespace ferry::test

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "support/depth.hpp"
+
 namespace ferry::test {
 
 inline constexpr std::uint64_t never = 1'000'000;  // a point that no program reaches
@@ -15,10 +17,11 @@ inline constexpr std::uint64_t never = 1'000'000;  // a point that no program re
 // Counts points. Thread-safe; allocates nothing.
 class NthPoint {
  public:
-  // From now on, the n-th point strikes.
-  void arm(std::uint64_t n) {
+  // From now on, the n-th point strikes, and the `other`-th, too, if it is not 0.
+  void arm(std::uint64_t n, std::uint64_t other = 0) {
     reached_ = 0;
     struck_ = false;
+    other_ = other;
     n_ = n;
   }
   // Returns what it was armed for.
@@ -26,7 +29,9 @@ class NthPoint {
   // At each point: whether this is the one that fails.
   bool strikes() {
     const std::uint64_t n = n_.load(std::memory_order_relaxed);
-    if (n == 0 || reached_.fetch_add(1, std::memory_order_relaxed) + 1 != n) return false;
+    if (n == 0) return false;
+    const std::uint64_t number = reached_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (number != n && number != other_.load(std::memory_order_relaxed)) return false;
     struck_ = true;
     return true;
   }
@@ -36,6 +41,7 @@ class NthPoint {
 
  private:
   std::atomic<std::uint64_t> n_{0};
+  std::atomic<std::uint64_t> other_{0};
   std::atomic<std::uint64_t> reached_{0};
   std::atomic<bool> struck_{false};
 };
@@ -84,6 +90,24 @@ std::uint64_t for_every_point(NthPoint& point, const Run& run, std::uint64_t ste
   }
   ADD_FAILURE() << "the program does not end";
   return never;
+}
+
+// Calls run(n, m) for pairs of points, drawn from those that `run(never, 0)` reaches.
+template <class Run>
+void for_pairs_of_points(const NthPoint& point, const Run& run) {
+  run(never, 0);
+  const std::uint64_t points = point.reached();
+  ASSERT_GT(points, 1U);
+  Random random;
+  for (std::uint64_t i = 0; i < scaled(8) && !testing::Test::HasFailure(); ++i) {
+    const std::uint64_t n = 1 + random.below(points);
+    const std::uint64_t m = 1 + random.below(points);
+    SCOPED_TRACE("the points that fail: " + std::to_string(n) + " and " + std::to_string(m));
+    const Alarm alarm;
+    run(n, m);
+  }
+  // What they left behind.
+  run(never, 0);
 }
 
 }  // namespace ferry::test

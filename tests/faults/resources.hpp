@@ -28,6 +28,17 @@ inline Resources resources_now() {
   return {entries("/proc/self/fd"), entries("/proc/self/task")};
 }
 
+// After `program()`, which makes what is made once for the process. Threads that end by themselves
+// after a while get that while.
+template <class Program>
+Resources resources_after(const Program& program) {
+  const Resources before = resources_now();
+  program();
+  Resources now;
+  eventually([&] { return (now = resources_now()) == before; }, std::chrono::seconds(5));
+  return now;
+}
+
 // The kernel may take a moment to drop the entry of a thread that was joined.
 inline void expect_resources(const Resources& before) {
   Resources now;

@@ -33,15 +33,16 @@ namespace {
 
 // What an error of the system may become: the error of the call, or -EIO.
 bool is_expected(int error) {
-  return error == struck_error() || error == EIO;
+  return struck_with(error) || error == EIO;
 }
 
 // Runs it for every point.
 template <class Program>
 void fail_each_call(const Program& program) {
-  system_calls().arm(never);
-  program();  // what is made once for the process
-  const Resources before = resources_now();
+  const Resources before = resources_after([&] {
+    system_calls().arm(never);
+    program();
+  });
   const std::int64_t mapped_before = mapped_bytes();
   std::uint64_t points = 0;
   for (std::uint64_t shift = 0; shift < (is_deep() ? 3 : 1); ++shift) {
@@ -57,6 +58,14 @@ void fail_each_call(const Program& program) {
     if (testing::Test::HasFailure()) return;
   }
   std::cout << "[  POINTS  ] " << points << '\n';
+  for_pairs_of_points(system_calls(), [&](std::uint64_t n, std::uint64_t m) {
+    choose_system_error(n);
+    system_calls().arm(n, m);
+    program();
+    system_calls().disarm();
+    EXPECT_EQ(mapped_bytes(), mapped_before) << "memory stays mapped";
+    expect_resources(before);
+  });
 }
 
 class RuntimeSetups : public testing::TestWithParam<RuntimeSetup> {};
@@ -64,10 +73,8 @@ class RuntimeSetups : public testing::TestWithParam<RuntimeSetup> {};
 TEST_P(RuntimeSetups, EachCallFailsOnce) {
   const ScratchDirectory scratch(build_folder());
   const ByteSources sources;
-  fail_each_call([&] {
-    run_runtime(GetParam(), scratch / "file", sources, system_calls(),
-                [](int error) { return error == struck_error(); });
-  });
+  fail_each_call(
+      [&] { run_runtime(GetParam(), scratch / "file", sources, system_calls(), struck_with); });
 }
 
 INSTANTIATE_TEST_SUITE_P(, RuntimeSetups, testing::ValuesIn(runtime_setups()), name_of_setup);
@@ -243,21 +250,7 @@ class BulkSetups : public testing::TestWithParam<bulk::Route> {};
 
 TEST_P(BulkSetups, EachCallFailsOnce) {
   const ScratchDirectory scratch(build_folder());
-  fail_each_call([&] {
-    try {
-      const bulk::Engine engine(
-          {.workers = 2, .depth = 2, .task_bytes = 64 << 10, .route = GetParam()});
-      BulkProgram(engine, scratch, system_calls(), is_expected).run();
-    } catch (const Error& error) {
-      EXPECT_TRUE(system_calls().struck()) << "without a fault: " << error.what();
-      EXPECT_EQ(error.code().value(), struck_error()) << error.what();
-    }
-  });
-}
-
-std::string name_of_route(const testing::TestParamInfo<bulk::Route>& test) {
-  constexpr const char* names[] = {"Automatic", "Buffered", "Direct"};
-  return names[static_cast<std::size_t>(test.param)];
+  fail_each_call([&] { run_engine(GetParam(), scratch, system_calls(), is_expected); });
 }
 
 INSTANTIATE_TEST_SUITE_P(, BulkSetups, testing::Values(bulk::Route::automatic, bulk::Route::direct),

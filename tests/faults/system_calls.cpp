@@ -29,6 +29,7 @@ std::atomic<std::uint64_t> error_number{0};
 std::atomic<const char*> only{nullptr};
 std::atomic<const char*> call{"none"};
 std::atomic<int> error{0};
+std::atomic<int> error_before{0};
 std::atomic<std::int64_t> mapped{0};
 
 // 0, or the error that this call fails with.
@@ -37,6 +38,7 @@ int failing(const char* name, std::initializer_list<int> errors) {
   if (wanted != nullptr && std::strcmp(wanted, name) != 0) return 0;
   if (!system_calls().strikes()) return 0;
   call = name;
+  error_before = error.load();
   error = errors.begin()[error_number % errors.size()];
   return error;
 }
@@ -56,6 +58,7 @@ NthPoint& system_calls() {
 }
 void choose_system_error(std::uint64_t number) {
   error_number = number;
+  error = error_before = 0;
 }
 void count_only(const char* name) {
   only = name;
@@ -65,6 +68,9 @@ const char* struck_call() {
 }
 int struck_error() {
   return error;
+}
+bool struck_with(int wanted) {
+  return wanted == error || wanted == error_before;
 }
 std::int64_t mapped_bytes() {
   return mapped;

@@ -15,9 +15,11 @@ NthPoint& system_calls();
 void choose_system_error(std::uint64_t number);
 // Only calls of this name count; null: all.
 void count_only(const char* name);
-// What the strike hit, and the error that it gave.
+// What the last strike hit, and the error that it gave. And whether one since choose_system_error()
+// gave this error.
 const char* struck_call();
 int struck_error();
+bool struck_with(int error);
 // Bytes that the library has mapped with mmap() and not unmapped.
 std::int64_t mapped_bytes();
 
