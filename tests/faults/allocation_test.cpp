@@ -20,8 +20,10 @@
 #include "bulk/callbacks.hpp"
 #include "bulk/files_job.hpp"
 #include "bulk/lanes.hpp"
+#include "bulk/scheduler.hpp"
 #include "faults/allocations.hpp"
 #include "faults/bulk_program.hpp"
+#include "faults/client_calls.hpp"
 #include "faults/resources.hpp"
 #include "faults/runtime_program.hpp"
 #include "server/file_table.hpp"
@@ -30,6 +32,7 @@
 #include "support/client_mocks.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
+#include "support/one_caller_rig.hpp"
 #include "support/small_runtimes.hpp"
 #include "support/within.hpp"
 
@@ -41,8 +44,9 @@ bool is_lack_of_memory(int error) {
   return error == ENOMEM || error == EAGAIN;
 }
 
-template <class Program>
-void fail_each_allocation(const Program& program) {
+// `look_back(before)`: at what a run has left behind.
+template <class Program, class LookBack>
+void fail_each_allocation(const Program& program, const LookBack& look_back) {
   if (sanitized) GTEST_SKIP() << "a sanitizer has its own allocator";
   const PointsHere not_here(false);
   const Resources before = resources_after([&] {
@@ -56,7 +60,7 @@ void fail_each_allocation(const Program& program) {
         allocations().arm(n);
         program();
         allocations().disarm();
-        expect_resources(before);
+        look_back(before);
       },
       is_deep() ? 1 : 4);
   std::cout << "[  POINTS  ] " << points << '\n';
@@ -64,8 +68,12 @@ void fail_each_allocation(const Program& program) {
     allocations().arm(n, m);
     program();
     allocations().disarm();
-    expect_resources(before);
+    look_back(before);
   });
+}
+template <class Program>
+void fail_each_allocation(const Program& program) {
+  fail_each_allocation(program, expect_resources);
 }
 
 class RuntimeAllocations : public testing::TestWithParam<RuntimeSetup> {};
@@ -90,6 +98,62 @@ TEST_P(BulkAllocations, EachFailsOnce) {
 INSTANTIATE_TEST_SUITE_P(, BulkAllocations,
                          testing::Values(bulk::Route::automatic, bulk::Route::direct),
                          name_of_route);
+
+// What the mocks of client libraries allocate does not count.
+struct OfALibrary {
+  static inline thread_local bool counted = true;
+  static void begin() { counted = std::exchange(PointsHere::count, false); }
+  static void end() { PointsHere::count = counted; }
+};
+
+class ClientAllocations : public testing::TestWithParam<ClientLibrary> {
+ protected:
+  ClientAllocations() { calls_.strike({.begin = OfALibrary::begin, .end = OfALibrary::end}); }
+  static bool is_expected(int error) { return is_lack_of_memory(error) || error == EIO; }
+  auto look_back() {
+    return [this](const Resources& /*before*/) { calls_.expect_nothing_left(); };
+  }
+
+  ClientCalls calls_{GetParam()};
+  const ScratchDirectory scratch_;
+};
+
+TEST_P(ClientAllocations, OfADeviceProgramEachFailsOnce) {
+  const FaultInForce fault{allocations(), is_expected, true, true, [] { return false; }};
+  const ByteSources sources;
+  const std::string path = scratch_ / "file";
+  fail_each_allocation(
+      [&] {
+        OneCallerRig<storage::Storage> rig(ClientCalls::make_storage(), device::Placement::compute,
+                                           16);
+        rig.align_memory();
+        DeviceProgram(*rig.calls, TestedFile(path, calls_.name_of(path)), rig.memory, fault,
+                      sources, true)
+            .run();
+      },
+      look_back());
+}
+
+TEST_P(ClientAllocations, OfABulkProgramEachFailsOnce) {
+  fail_each_allocation(
+      [&] {
+        run_engine(
+            [] {
+              const bulk::EngineOptions options{.workers = 2, .depth = 2, .task_bytes = 64 << 10};
+              return bulk::Engine(
+                  std::make_shared<bulk::Scheduler>(options, ClientCalls::make_storage()));
+            },
+            scratch_, allocations(), is_expected,
+            [&](const std::string& file) { return calls_.name_of(file); });
+      },
+      look_back());
+}
+
+INSTANTIATE_TEST_SUITE_P(, ClientAllocations,
+                         testing::Values(ClientLibrary::ceph, ClientLibrary::pvfs2),
+                         [](const auto& test) {
+                           return std::string(test.param == ClientLibrary::ceph ? "Ceph" : "Pvfs2");
+                         });
 
 // ---- single parts
 

@@ -36,8 +36,7 @@ struct FaultRig : OneCallerRig<NthStorage> {
   explicit FaultRig(const FaultSetup& setup)
       : OneCallerRig(std::make_unique<NthStorage>(setup.engine), setup.placement,
                      setup.cache_pages) {
-    const auto past_page = reinterpret_cast<std::uintptr_t>(memory) % 4096;
-    if (past_page != 0) memory += 4096 - past_page;
+    align_memory();
   }
 };
 

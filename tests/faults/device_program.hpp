@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -31,15 +32,35 @@ struct FaultInForce {
   std::function<bool()> hit_write;
 };
 
+// The program's file: its name in calls, and the test's own ways to it.
+struct TestedFile {
+  TestedFile(std::string local, std::string name)
+      : path(std::move(name)),
+        write([local](std::string_view bytes) { write_file(local, bytes); }),
+        read([local] { return read_file(local); }),
+        exists([local] { return access(local.c_str(), F_OK) == 0; }),
+        remove([local] { ::unlink(local.c_str()); }) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): a name says all of a local one
+  TestedFile(const std::string& local) : TestedFile(local, local) {}
+  TestedFile() = default;
+
+  std::string path;
+  std::function<void(std::string_view bytes)> write;
+  std::function<std::string()> read;
+  std::function<bool()> exists;
+  std::function<void()> remove;
+};
+
 class DeviceProgram {
  public:
   static constexpr std::uint64_t first_bytes = 9000;
 
   // `memory`: 8 KiB of the device's, aligned to pages.
-  DeviceProgram(Calls& calls, const std::string& path, unsigned char* memory,
-                const FaultInForce& fault, const ByteSources& sources, bool has_cache)
+  DeviceProgram(Calls& calls, TestedFile tested, unsigned char* memory, const FaultInForce& fault,
+                const ByteSources& sources, bool has_cache)
       : calls_(calls),
-        path_(path),
+        tested_(std::move(tested)),
+        path_(tested_.path),
         memory_(memory),
         fault_(fault),
         sources_(sources),
@@ -47,7 +68,7 @@ class DeviceProgram {
         has_cache_(has_cache) {}
 
   void run() {
-    write_file(path_, sources_.data(next_source_, 0, first_bytes));
+    tested_.write(sources_.data(next_source_, 0, first_bytes));
     file_.write(next_source_++, 0, first_bytes, first_bytes);
     file_.secure();
     open(first, O_RDWR);
@@ -277,7 +298,7 @@ class DeviceProgram {
   }
 
   void check_stored(const char* what) const {
-    expect_legal(what, file_.look_at_stored(read_file(path_)));
+    expect_legal(what, file_.look_at_stored(tested_.read()));
   }
 
   // ---- the parts that need no cache
@@ -304,9 +325,9 @@ class DeviceProgram {
     }
     const auto result = make("unlink", [&] { return calls_.unlink(path_.c_str()); });
     if (result == 0) {
-      EXPECT_EQ(access(path_.c_str(), F_OK), -1);
+      EXPECT_FALSE(tested_.exists());
     }
-    ::unlink(path_.c_str());
+    tested_.remove();
   }
 
   // An error of write-back reaches one sync, flush or close of each handle, once.
@@ -324,7 +345,8 @@ class DeviceProgram {
   }
 
   Calls& calls_;
-  const std::string path_;
+  const TestedFile tested_;
+  const std::string& path_;
   unsigned char* const memory_;
   const FaultInForce& fault_;
   const ByteSources& sources_;

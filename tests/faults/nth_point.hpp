@@ -71,10 +71,11 @@ class Alarm {
 };
 
 // Calls run(n) for n = 1, 2, ... until it returns without having reached its n-th point, which
-// makes the last run one without a fault. Returns how many points there are. `step`: only every
-// step-th of them.
+// makes the last run one without a fault. Returns how many failed. `step`: only every step-th of
+// them.
 template <class Run>
 std::uint64_t for_every_point(NthPoint& point, const Run& run, std::uint64_t step = 1) {
+  std::uint64_t failed = 0;
   for (std::uint64_t n = 1; n < never; n += step) {
     SCOPED_TRACE("the point that fails: " + std::to_string(n));
     {
@@ -82,11 +83,12 @@ std::uint64_t for_every_point(NthPoint& point, const Run& run, std::uint64_t ste
       run(n);
     }
     const bool struck = point.struck();
-    if (testing::Test::HasFailure()) return n;
+    if (testing::Test::HasFailure()) return failed;
     if (!struck) {
-      EXPECT_GT(n, 1U) << "no point was reached";
-      return n - 1;
+      EXPECT_GT(failed, 0U) << "no point was reached";
+      return failed;
     }
+    ++failed;
   }
   ADD_FAILURE() << "the program does not end";
   return never;

@@ -67,6 +67,10 @@ Result or_error(Result result) {
   return result < 0 ? -errno : result;
 }
 
+int ceph_error(int error) {
+  return -error;
+}
+
 std::string at(const ceph::Client* mount, const char* path) {
   std::string whole = mount->root + path;
   while (whole.size() > 1 && whole.back() == '/')
@@ -123,11 +127,12 @@ int mock_ceph_mistakes() {
 }
 
 int ceph_create(ceph::Client** mount, const char*) {
-  may_hang("ceph_create");
-  *mount = new ceph::Client;
-  const std::lock_guard lock(state().mutex);
-  state().clients.insert(*mount);
-  return 0;
+  return fallible("ceph_create", ceph_error, [&]() -> int {
+    *mount = new ceph::Client;
+    const std::lock_guard lock(state().mutex);
+    state().clients.insert(*mount);
+    return 0;
+  });
 }
 
 int ceph_conf_read_file(ceph::Client* mount, const char* path) {
@@ -154,13 +159,11 @@ int ceph_select_filesystem(ceph::Client*, const char*) {
 }
 
 int ceph_mount(ceph::Client*, const char*) {
-  may_hang("ceph_mount");
-  return 0;
+  return fallible("ceph_mount", ceph_error, [&]() -> int { return 0; });
 }
 
 int ceph_unmount(ceph::Client*) {
-  may_hang("ceph_unmount");
-  return 0;
+  return fallible("ceph_unmount", ceph_error, [&]() -> int { return 0; });
 }
 
 int ceph_release(ceph::Client* mount) {
@@ -176,13 +179,14 @@ mode_t ceph_umask(ceph::Client*, mode_t) {
 }
 
 int ceph_open(ceph::Client* mount, const char* path, int flags, mode_t mode) {
-  may_hang("ceph_open");
-  const int descriptor = open(at(mount, path).c_str(), flags | O_CLOEXEC, mode);
-  if (descriptor < 0) return -errno;
-  const std::lock_guard lock(state().mutex);
-  ++mount->files;
-  state().descriptors[++state().last_number] = descriptor;
-  return state().last_number;
+  return fallible("ceph_open", ceph_error, [&]() -> int {
+    const int descriptor = open(at(mount, path).c_str(), flags | O_CLOEXEC, mode);
+    if (descriptor < 0) return -errno;
+    const std::lock_guard lock(state().mutex);
+    ++mount->files;
+    state().descriptors[++state().last_number] = descriptor;
+    return state().last_number;
+  });
 }
 
 int ceph_open_layout(ceph::Client*, const char*, int, mode_t, int, int, int, const char*) {
@@ -190,37 +194,40 @@ int ceph_open_layout(ceph::Client*, const char*, int, mode_t, int, int, int, con
 }
 
 int ceph_close(ceph::Client* mount, int number) {
-  may_hang("ceph_close");
-  const std::lock_guard lock(state().mutex);
-  const auto found = state().descriptors.find(number);
-  if (found == state().descriptors.end()) {
-    ++state().mistakes;
-    return -EBADF;
-  }
-  const int descriptor = found->second;
-  state().descriptors.erase(found);
-  --mount->files;
-  return or_error(close(descriptor));
+  return fallible("ceph_close", ceph_error, [&]() -> int {
+    const std::lock_guard lock(state().mutex);
+    const auto found = state().descriptors.find(number);
+    if (found == state().descriptors.end()) {
+      ++state().mistakes;
+      return -EBADF;
+    }
+    const int descriptor = found->second;
+    state().descriptors.erase(found);
+    --mount->files;
+    return or_error(close(descriptor));
+  });
 }
 
 int ceph_read(ceph::Client* mount, int number, char* memory, std::int64_t bytes,
               std::int64_t offset) {
-  may_hang("ceph_read");
-  if (is_evicted(mount)) return -ESHUTDOWN;
-  return static_cast<int>(
-      or_error(pread(descriptor_of(number), memory, static_cast<std::size_t>(bytes), offset)));
+  return fallible("ceph_read", ceph_error, [&]() -> int {
+    if (is_evicted(mount)) return -ESHUTDOWN;
+    return static_cast<int>(or_error(
+        pread(descriptor_of(number), memory, moved(static_cast<std::size_t>(bytes)), offset)));
+  });
 }
 
 int ceph_write(ceph::Client*, int number, const char* memory, std::int64_t bytes,
                std::int64_t offset) {
-  may_hang("ceph_write");
-  return static_cast<int>(
-      or_error(pwrite(descriptor_of(number), memory, static_cast<std::size_t>(bytes), offset)));
+  return fallible("ceph_write", ceph_error, [&]() -> int {
+    return static_cast<int>(or_error(
+        pwrite(descriptor_of(number), memory, moved(static_cast<std::size_t>(bytes)), offset)));
+  });
 }
 
 int ceph_fsync(ceph::Client*, int number, int) {
-  may_hang("ceph_fsync");
-  return or_error(fsync(descriptor_of(number)));
+  return fallible("ceph_fsync", ceph_error,
+                  [&]() -> int { return or_error(fsync(descriptor_of(number))); });
 }
 
 int ceph_lazyio_synchronize(ceph::Client*, int, std::int64_t, std::size_t) {
@@ -228,40 +235,44 @@ int ceph_lazyio_synchronize(ceph::Client*, int, std::int64_t, std::size_t) {
 }
 
 int ceph_ftruncate(ceph::Client*, int number, std::int64_t bytes) {
-  may_hang("ceph_ftruncate");
-  return or_error(ftruncate(descriptor_of(number), bytes));
+  return fallible("ceph_ftruncate", ceph_error,
+                  [&]() -> int { return or_error(ftruncate(descriptor_of(number), bytes)); });
 }
 
 int ceph_fstatx(ceph::Client*, int number, ceph::Statx* found, unsigned, unsigned) {
-  may_hang("ceph_fstatx");
-  return fill_from(descriptor_of(number), "", AT_EMPTY_PATH, found);
+  return fallible("ceph_fstatx", ceph_error, [&]() -> int {
+    return fill_from(descriptor_of(number), "", AT_EMPTY_PATH, found);
+  });
 }
 
 int ceph_statx(ceph::Client* mount, const char* path, ceph::Statx* found, unsigned,
                unsigned flags) {
-  may_hang("ceph_statx");
-  const int how = static_cast<int>(flags) & AT_SYMLINK_NOFOLLOW;
-  return fill_from(AT_FDCWD, at(mount, path).c_str(), how, found);
+  return fallible("ceph_statx", ceph_error, [&]() -> int {
+    const int how = static_cast<int>(flags) & AT_SYMLINK_NOFOLLOW;
+    return fill_from(AT_FDCWD, at(mount, path).c_str(), how, found);
+  });
 }
 
 int ceph_setattrx(ceph::Client* mount, const char* path, ceph::Statx* to, int wanted, int) {
-  may_hang("ceph_setattrx");
-  const std::string where = at(mount, path);
-  const auto has = [&](int member) { return (wanted & member) != 0; };
-  const timespec times[2] = {has(ceph::set_accessed) ? to->accessed : timespec{0, UTIME_OMIT},
-                             has(ceph::set_modified) ? to->modified : timespec{0, UTIME_OMIT}};
-  if (has(ceph::set_mode) && chmod(where.c_str(), to->mode) != 0) return -errno;
-  return or_error(utimensat(AT_FDCWD, where.c_str(), times, 0));
+  return fallible("ceph_setattrx", ceph_error, [&]() -> int {
+    const std::string where = at(mount, path);
+    const auto has = [&](int member) { return (wanted & member) != 0; };
+    const timespec times[2] = {has(ceph::set_accessed) ? to->accessed : timespec{0, UTIME_OMIT},
+                               has(ceph::set_modified) ? to->modified : timespec{0, UTIME_OMIT}};
+    if (has(ceph::set_mode) && chmod(where.c_str(), to->mode) != 0) return -errno;
+    return or_error(utimensat(AT_FDCWD, where.c_str(), times, 0));
+  });
 }
 
 int ceph_unlink(ceph::Client* mount, const char* path) {
-  may_hang("ceph_unlink");
-  return or_error(unlink(at(mount, path).c_str()));
+  return fallible("ceph_unlink", ceph_error,
+                  [&]() -> int { return or_error(unlink(at(mount, path).c_str())); });
 }
 
 int ceph_rename(ceph::Client* mount, const char* from, const char* to) {
-  may_hang("ceph_rename");
-  return or_error(rename(at(mount, from).c_str(), at(mount, to).c_str()));
+  return fallible("ceph_rename", ceph_error, [&]() -> int {
+    return or_error(rename(at(mount, from).c_str(), at(mount, to).c_str()));
+  });
 }
 
 int ceph_link(ceph::Client* mount, const char* from, const char* to) {
@@ -279,13 +290,13 @@ int ceph_readlink(ceph::Client* mount, const char* path, char* text, std::int64_
 }
 
 int ceph_mkdir(ceph::Client* mount, const char* path, mode_t mode) {
-  may_hang("ceph_mkdir");
-  return or_error(mkdir(at(mount, path).c_str(), mode));
+  return fallible("ceph_mkdir", ceph_error,
+                  [&]() -> int { return or_error(mkdir(at(mount, path).c_str(), mode)); });
 }
 
 int ceph_rmdir(ceph::Client* mount, const char* path) {
-  may_hang("ceph_rmdir");
-  return or_error(rmdir(at(mount, path).c_str()));
+  return fallible("ceph_rmdir", ceph_error,
+                  [&]() -> int { return or_error(rmdir(at(mount, path).c_str())); });
 }
 
 int ceph_opendir(ceph::Client* mount, const char* path, ceph::Directory** opened) {

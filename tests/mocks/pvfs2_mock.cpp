@@ -92,14 +92,13 @@ Faults& faults() {
   return all;
 }
 
-// Hangs, or returns an error of PVFS2, or 0.
+// An error of PVFS2, or 0.
 int fault_of(const std::string& function) {
   if (const char* told = std::getenv("FERRY_MOCK_PVFS2_FAIL"); told != nullptr) {
     const std::string text = told;
     if (text.substr(0, text.find(':')) == function)
       return pvfs2_error(std::atoi(text.substr(text.find(':') + 1).c_str()));
   }
-  may_hang(function);
   const std::lock_guard lock(faults().mutex);
   if (faults().failing != function) return 0;
   complain(function, faults().error);
@@ -272,15 +271,17 @@ int PVFS_sys_initialize(std::uint64_t) {
 }
 
 int PVFS_sys_fs_add(pvfs2::Pvfs2Mount* mount) {
-  if (const int error = fault_of("PVFS_sys_fs_add"); error != 0) return error;
-  const std::string server = mount->servers[0];
-  if (server.rfind("mock:/", 0) != 0) return pvfs2_error(EINVAL);
-  const std::string folder = server.substr(5);
-  if (access(folder.c_str(), R_OK | X_OK) != 0) return pvfs2_error(ECONNREFUSED);
-  const std::lock_guard lock(state().mutex);
-  state().folders.push_back(folder);
-  mount->file_system = first_number + static_cast<std::int32_t>(state().folders.size()) - 1;
-  return 0;
+  return fallible("PVFS_sys_fs_add", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_fs_add"); error != 0) return error;
+    const std::string server = mount->servers[0];
+    if (server.rfind("mock:/", 0) != 0) return pvfs2_error(EINVAL);
+    const std::string folder = server.substr(5);
+    if (access(folder.c_str(), R_OK | X_OK) != 0) return pvfs2_error(ECONNREFUSED);
+    const std::lock_guard lock(state().mutex);
+    state().folders.push_back(folder);
+    mount->file_system = first_number + static_cast<std::int32_t>(state().folders.size()) - 1;
+    return 0;
+  });
 }
 
 int PVFS_sys_set_info(std::int32_t, unsigned) {
@@ -298,13 +299,15 @@ int gossip_enable_file(const char* file, const char* mode) {
 
 int PVFS_sys_statfs(std::int32_t file_system, const pvfs2::Credential*, pvfs2::Room* room,
                     pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_statfs"); error != 0) return error;
-  const std::lock_guard lock(faults().mutex);
-  room->file_system = file_system;
-  room->bytes_available = faults().room_bytes * servers;
-  room->bytes_total = std::int64_t{1} << 40;
-  room->servers = servers;
-  return 0;
+  return fallible("PVFS_sys_statfs", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_statfs"); error != 0) return error;
+    const std::lock_guard lock(faults().mutex);
+    room->file_system = file_system;
+    room->bytes_available = faults().room_bytes * servers;
+    room->bytes_total = std::int64_t{1} << 40;
+    room->servers = servers;
+    return 0;
+  });
 }
 
 int PVFS_get_errno_mapping(int error) {
@@ -318,58 +321,64 @@ int PVFS_get_errno_mapping(int error) {
 
 int PVFS_util_gen_credential(const char* user, const char* group, unsigned seconds, const char*,
                              const char*, pvfs2::Credential* credential) {
-  if (const int error = fault_of("PVFS_util_gen_credential"); error != 0) return error;
-  credential->user = static_cast<std::uint32_t>(std::atoll(user));
-  credential->group_count = 1;
-  credential->groups = new std::uint32_t[1]{static_cast<std::uint32_t>(std::atoll(group))};
-  credential->issuer = strdup("C:mock");
-  credential->timeout_s = static_cast<std::uint64_t>(std::time(nullptr)) + seconds;
-  return 0;
+  return fallible("PVFS_util_gen_credential", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_util_gen_credential"); error != 0) return error;
+    credential->user = static_cast<std::uint32_t>(std::atoll(user));
+    credential->group_count = 1;
+    credential->groups = new std::uint32_t[1]{static_cast<std::uint32_t>(std::atoll(group))};
+    credential->issuer = strdup("C:mock");
+    credential->timeout_s = static_cast<std::uint64_t>(std::time(nullptr)) + seconds;
+    return 0;
+  });
 }
 
 int PVFS_sys_lookup(std::int32_t file_system, char* path, const pvfs2::Credential* who,
                     pvfs2::LookedUp* found, std::int32_t follows, pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_lookup"); error != 0) return error;
-  std::string folder;
-  {
-    const std::lock_guard lock(state().mutex);
-    const auto index = static_cast<std::size_t>(file_system - first_number);
-    if (index >= state().folders.size()) return pvfs2_error(EINVAL);
-    folder = state().folders[index];
-  }
-  const int fd = open_as(who, folder + path, O_PATH | (follows != 0 ? 0 : O_NOFOLLOW));
-  // The real one does not tell these apart.
-  if (fd < 0 && errno == ENOTDIR) errno = ENOENT;
-  if (fd < 0 && errno == ELOOP) errno = EMLINK;  // its word for that
-  return know(fd, file_system, &found->reference);
+  return fallible("PVFS_sys_lookup", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_lookup"); error != 0) return error;
+    std::string folder;
+    {
+      const std::lock_guard lock(state().mutex);
+      const auto index = static_cast<std::size_t>(file_system - first_number);
+      if (index >= state().folders.size()) return pvfs2_error(EINVAL);
+      folder = state().folders[index];
+    }
+    const int fd = open_as(who, folder + path, O_PATH | (follows != 0 ? 0 : O_NOFOLLOW));
+    // The real one does not tell these apart.
+    if (fd < 0 && errno == ENOTDIR) errno = ENOENT;
+    if (fd < 0 && errno == ELOOP) errno = EMLINK;  // its word for that
+    return know(fd, file_system, &found->reference);
+  });
 }
 
 int PVFS_sys_getattr(pvfs2::Reference reference, std::uint32_t wanted, const pvfs2::Credential*,
                      pvfs2::Attributes* found, pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_getattr"); error != 0) return error;
-  const int fd = descriptor(reference);
-  struct stat status {};
-  if (fd < 0 || fstat(fd, &status) != 0) return pvfs2_error(errno);
-  *found = pvfs2::Attributes{};
-  found->owner = status.st_uid;
-  found->group = status.st_gid;
-  found->permissions = status.st_mode & 07777;
-  found->accessed_s = static_cast<std::uint64_t>(status.st_atim.tv_sec);
-  found->modified_s = static_cast<std::uint64_t>(status.st_mtim.tv_sec);
-  found->size_bytes = status.st_size;
-  if (S_ISREG(status.st_mode)) found->type = pvfs2::type_file;
-  if (S_ISDIR(status.st_mode)) found->type = pvfs2::type_directory;
-  if (S_ISLNK(status.st_mode)) found->type = pvfs2::type_link;
-  if (S_ISLNK(status.st_mode) && (wanted & pvfs2::mask_link_target) != 0) {
-    char target[4096] = {};
-    if (readlinkat(fd, "", target, sizeof target - 1) > 0) found->link_target = strdup(target);
-  }
-  const std::string count = attribute(fd, "user.ferry.mock.count");
-  const bool stuffed = !attribute(fd, stuffed_name).empty();
-  found->data_files = S_ISREG(status.st_mode) ? std::max(1, std::atoi(count.c_str())) : 0;
-  if (stuffed) found->data_files = 1;
-  found->block_bytes = 65536;
-  return 0;
+  return fallible("PVFS_sys_getattr", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_getattr"); error != 0) return error;
+    const int fd = descriptor(reference);
+    struct stat status {};
+    if (fd < 0 || fstat(fd, &status) != 0) return pvfs2_error(errno);
+    *found = pvfs2::Attributes{};
+    found->owner = status.st_uid;
+    found->group = status.st_gid;
+    found->permissions = status.st_mode & 07777;
+    found->accessed_s = static_cast<std::uint64_t>(status.st_atim.tv_sec);
+    found->modified_s = static_cast<std::uint64_t>(status.st_mtim.tv_sec);
+    found->size_bytes = status.st_size;
+    if (S_ISREG(status.st_mode)) found->type = pvfs2::type_file;
+    if (S_ISDIR(status.st_mode)) found->type = pvfs2::type_directory;
+    if (S_ISLNK(status.st_mode)) found->type = pvfs2::type_link;
+    if (S_ISLNK(status.st_mode) && (wanted & pvfs2::mask_link_target) != 0) {
+      char target[4096] = {};
+      if (readlinkat(fd, "", target, sizeof target - 1) > 0) found->link_target = strdup(target);
+    }
+    const std::string count = attribute(fd, "user.ferry.mock.count");
+    const bool stuffed = !attribute(fd, stuffed_name).empty();
+    found->data_files = S_ISREG(status.st_mode) ? std::max(1, std::atoi(count.c_str())) : 0;
+    if (stuffed) found->data_files = 1;
+    found->block_bytes = 65536;
+    return 0;
+  });
 }
 
 void PVFS_util_release_sys_attr(pvfs2::Attributes* attributes) {
@@ -380,44 +389,49 @@ void PVFS_util_release_sys_attr(pvfs2::Attributes* attributes) {
 int PVFS_sys_create(char* name, pvfs2::Reference folder, pvfs2::Attributes attributes,
                     const pvfs2::Credential* who, pvfs2::Distribution* distribution,
                     pvfs2::Reference* made, pvfs2::ServerOrder*, pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_create"); error != 0) return error;
-  const int above = descriptor(folder);
-  if (above < 0) return pvfs2_error(errno);
-  const std::string path = path_of(above) + "/" + name;
-  const int fd = open_as(who, path, O_RDWR | O_CREAT | O_EXCL);
-  if (fd < 0) return pvfs2_error(errno);
-  fchmod(fd, attributes.permissions);
-  std::int64_t bytes = distribution != nullptr ? *static_cast<std::int64_t*>(distribution->settings)
-                                               : hint(above, "dist_params", settings_prefix);
-  if (bytes == 0) bytes = 65536;
-  std::int64_t count = (attributes.mask & pvfs2::mask_data_files) != 0
-                           ? attributes.data_files
-                           : hint(above, "num_dfiles", "");
-  count = std::clamp<std::int64_t>(count == 0 ? servers : count, 1, servers);
-  fsetxattr(fd, "user.ferry.mock.bytes", &bytes, sizeof bytes, 0);
-  const std::string text = std::to_string(count);
-  fsetxattr(fd, "user.ferry.mock.count", text.data(), text.size(), 0);
-  fsetxattr(fd, stuffed_name, "1", 1, 0);
-  close(fd);
-  return know(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system, made);
+  return fallible("PVFS_sys_create", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_create"); error != 0) return error;
+    const int above = descriptor(folder);
+    if (above < 0) return pvfs2_error(errno);
+    const std::string path = path_of(above) + "/" + name;
+    const int fd = open_as(who, path, O_RDWR | O_CREAT | O_EXCL);
+    if (fd < 0) return pvfs2_error(errno);
+    fchmod(fd, attributes.permissions);
+    std::int64_t bytes = distribution != nullptr
+                             ? *static_cast<std::int64_t*>(distribution->settings)
+                             : hint(above, "dist_params", settings_prefix);
+    if (bytes == 0) bytes = 65536;
+    std::int64_t count = (attributes.mask & pvfs2::mask_data_files) != 0
+                             ? attributes.data_files
+                             : hint(above, "num_dfiles", "");
+    count = std::clamp<std::int64_t>(count == 0 ? servers : count, 1, servers);
+    fsetxattr(fd, "user.ferry.mock.bytes", &bytes, sizeof bytes, 0);
+    const std::string text = std::to_string(count);
+    fsetxattr(fd, "user.ferry.mock.count", text.data(), text.size(), 0);
+    fsetxattr(fd, stuffed_name, "1", 1, 0);
+    close(fd);
+    return know(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system, made);
+  });
 }
 
 int PVFS_sys_mkdir(char* name, pvfs2::Reference folder, pvfs2::Attributes attributes,
                    const pvfs2::Credential* who, pvfs2::Reference* made, pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_mkdir"); error != 0) return error;
-  const int above = descriptor(folder);
-  if (above < 0) return pvfs2_error(errno);
-  // As the real one.
-  constexpr std::uint32_t needed =
-      pvfs2::mask_owner | pvfs2::mask_group | pvfs2::mask_permissions | pvfs2::mask_times;
-  if ((attributes.mask & needed) != needed) return pvfs2_error(EINVAL);
-  const std::string path = path_of(above) + "/" + name;
-  {
-    const As user(who);
-    if (mkdir(path.c_str(), 0700) != 0) return pvfs2_error(errno);
-  }
-  chmod(path.c_str(), attributes.permissions);
-  return know(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system, made);
+  return fallible("PVFS_sys_mkdir", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_mkdir"); error != 0) return error;
+    const int above = descriptor(folder);
+    if (above < 0) return pvfs2_error(errno);
+    // As the real one.
+    constexpr std::uint32_t needed =
+        pvfs2::mask_owner | pvfs2::mask_group | pvfs2::mask_permissions | pvfs2::mask_times;
+    if ((attributes.mask & needed) != needed) return pvfs2_error(EINVAL);
+    const std::string path = path_of(above) + "/" + name;
+    {
+      const As user(who);
+      if (mkdir(path.c_str(), 0700) != 0) return pvfs2_error(errno);
+    }
+    chmod(path.c_str(), attributes.permissions);
+    return know(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system, made);
+  });
 }
 
 // OrangeFS's allocator, whose blocks begin before the returned address.
@@ -428,89 +442,99 @@ void PINT_free2(void* memory) {
 // A position is the number of names returned.
 int PVFS_sys_readdir(pvfs2::Reference folder, std::uint64_t position, std::int32_t room,
                      const pvfs2::Credential*, pvfs2::Listed* listed, pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_readdir"); error != 0) return error;
-  const int fd = reopen(folder, O_RDONLY | O_DIRECTORY);
-  if (fd < 0) return pvfs2_error(errno);
-  DIR* directory = fdopendir(fd);
-  std::vector<std::string> names;
-  while (const dirent* next = readdir(directory)) {
-    const std::string name = next->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  std::size_t at = position == pvfs2::list_start ? 0 : static_cast<std::size_t>(position);
-  const std::size_t end = std::min(names.size(), at + static_cast<std::size_t>(room));
-  auto* block = static_cast<char*>(
-      std::calloc(1, allocation_header_bytes + (end - at + 1) * sizeof(pvfs2::Name)));
-  listed->names = reinterpret_cast<pvfs2::Name*>(block + allocation_header_bytes);
-  for (; at < end; ++at) {
-    pvfs2::Name& name = listed->names[listed->count++];
-    std::memcpy(name.text, names[at].c_str(), names[at].size() + 1);
-    const std::lock_guard lock(faults().mutex);
-    if (!faults().listed.empty()) {
-      std::memcpy(name.text, faults().listed.c_str(), faults().listed.size() + 1);
+  return fallible("PVFS_sys_readdir", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_readdir"); error != 0) return error;
+    const int fd = reopen(folder, O_RDONLY | O_DIRECTORY);
+    if (fd < 0) return pvfs2_error(errno);
+    DIR* directory = fdopendir(fd);
+    std::vector<std::string> names;
+    while (const dirent* next = readdir(directory)) {
+      const std::string name = next->d_name;
+      if (name != "." && name != "..") names.push_back(name);
     }
-    pvfs2::Reference reference;
-    know(openat(fd, names[at].c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system,
-         &reference);
-    name.handle = reference.handle;
-  }
-  listed->position = end == names.size() ? pvfs2::list_end : end;
-  closedir(directory);
-  return 0;
+    std::size_t at = position == pvfs2::list_start ? 0 : static_cast<std::size_t>(position);
+    const std::size_t end = std::min(names.size(), at + static_cast<std::size_t>(room));
+    auto* block = static_cast<char*>(
+        std::calloc(1, allocation_header_bytes + (end - at + 1) * sizeof(pvfs2::Name)));
+    listed->names = reinterpret_cast<pvfs2::Name*>(block + allocation_header_bytes);
+    for (; at < end; ++at) {
+      pvfs2::Name& name = listed->names[listed->count++];
+      std::memcpy(name.text, names[at].c_str(), names[at].size() + 1);
+      const std::lock_guard lock(faults().mutex);
+      if (!faults().listed.empty()) {
+        std::memcpy(name.text, faults().listed.c_str(), faults().listed.size() + 1);
+      }
+      pvfs2::Reference reference;
+      know(openat(fd, names[at].c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system,
+           &reference);
+      name.handle = reference.handle;
+    }
+    listed->position = end == names.size() ? pvfs2::list_end : end;
+    closedir(directory);
+    return 0;
+  });
 }
 
 int PVFS_sys_remove(char* name, pvfs2::Reference folder, const pvfs2::Credential* who,
                     pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_remove"); error != 0) return error;
-  const int above = descriptor(folder);
-  if (above < 0) return pvfs2_error(errno);
-  const As user(who);
-  const std::string path = path_of(above) + "/" + name;
-  if (unlink(path.c_str()) == 0) return 0;
-  if (errno == EISDIR && rmdir(path.c_str()) == 0) return 0;
-  return pvfs2_error(errno);
+  return fallible("PVFS_sys_remove", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_remove"); error != 0) return error;
+    const int above = descriptor(folder);
+    if (above < 0) return pvfs2_error(errno);
+    const As user(who);
+    const std::string path = path_of(above) + "/" + name;
+    if (unlink(path.c_str()) == 0) return 0;
+    if (errno == EISDIR && rmdir(path.c_str()) == 0) return 0;
+    return pvfs2_error(errno);
+  });
 }
 
 int PVFS_sys_rename(char* old_name, pvfs2::Reference old_folder, char* new_name,
                     pvfs2::Reference new_folder, const pvfs2::Credential* who, pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_rename"); error != 0) return error;
-  const int from = descriptor(old_folder);
-  const int to = descriptor(new_folder);
-  if (from < 0 || to < 0) return pvfs2_error(ENOENT);
-  const As user(who);
-  const std::string old_path = path_of(from) + "/" + old_name;
-  const std::string new_path = path_of(to) + "/" + new_name;
-  if (old_path == new_path) return pvfs2_error(EINVAL);
-  if (rename(old_path.c_str(), new_path.c_str()) == 0) return 0;
-  // The real one moves the name without checks, so a directory moved below itself is lost. For a
-  // target in the way, this does the worst.
-  std::error_code ignored;
-  const bool below_itself = errno == EINVAL;
-  const bool in_the_way =
-      errno == ENOTEMPTY || errno == EEXIST || errno == EISDIR || errno == ENOTDIR;
-  if (!below_itself && !in_the_way) return pvfs2_error(errno);
-  std::filesystem::remove_all(below_itself ? old_path : new_path, ignored);
-  if (in_the_way) std::filesystem::rename(old_path, new_path, ignored);
-  return 0;
+  return fallible("PVFS_sys_rename", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_rename"); error != 0) return error;
+    const int from = descriptor(old_folder);
+    const int to = descriptor(new_folder);
+    if (from < 0 || to < 0) return pvfs2_error(ENOENT);
+    const As user(who);
+    const std::string old_path = path_of(from) + "/" + old_name;
+    const std::string new_path = path_of(to) + "/" + new_name;
+    if (old_path == new_path) return pvfs2_error(EINVAL);
+    if (rename(old_path.c_str(), new_path.c_str()) == 0) return 0;
+    // The real one moves the name without checks, so a directory moved below itself is lost. For a
+    // target in the way, this does the worst.
+    std::error_code ignored;
+    const bool below_itself = errno == EINVAL;
+    const bool in_the_way =
+        errno == ENOTEMPTY || errno == EEXIST || errno == EISDIR || errno == ENOTDIR;
+    if (!below_itself && !in_the_way) return pvfs2_error(errno);
+    std::filesystem::remove_all(below_itself ? old_path : new_path, ignored);
+    if (in_the_way) std::filesystem::rename(old_path, new_path, ignored);
+    return 0;
+  });
 }
 
 int PVFS_sys_truncate(pvfs2::Reference reference, std::int64_t bytes, const pvfs2::Credential*,
                       pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_truncate"); error != 0) return error;
-  const int fd = reopen(reference, O_WRONLY);
-  if (fd < 0) return pvfs2_error(errno);
-  const int result = ftruncate(fd, bytes) == 0 ? 0 : pvfs2_error(errno);
-  unstuff(fd);
-  close(fd);
-  return result;
+  return fallible("PVFS_sys_truncate", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_truncate"); error != 0) return error;
+    const int fd = reopen(reference, O_WRONLY);
+    if (fd < 0) return pvfs2_error(errno);
+    const int result = ftruncate(fd, bytes) == 0 ? 0 : pvfs2_error(errno);
+    unstuff(fd);
+    close(fd);
+    return result;
+  });
 }
 
 int PVFS_sys_flush(pvfs2::Reference reference, const pvfs2::Credential*, pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_flush"); error != 0) return error;
-  const int fd = descriptor(reference);
-  struct stat status {};
-  if (fd < 0 || fstat(fd, &status) != 0) return pvfs2_error(errno);
-  return S_ISDIR(status.st_mode) ? pvfs2_error(EISDIR) : 0;
+  return fallible("PVFS_sys_flush", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_flush"); error != 0) return error;
+    const int fd = descriptor(reference);
+    struct stat status {};
+    if (fd < 0 || fstat(fd, &status) != 0) return pvfs2_error(errno);
+    return S_ISDIR(status.st_mode) ? pvfs2_error(EISDIR) : 0;
+  });
 }
 
 int PVFS_Request_contiguous(std::int32_t count, pvfs2::Request* of, pvfs2::Request** made) {
@@ -527,49 +551,55 @@ int PVFS_Request_free(pvfs2::Request** request) {
 int PVFS_sys_io(pvfs2::Reference reference, pvfs2::Request*, std::int64_t offset, void* memory,
                 pvfs2::Request* whole, const pvfs2::Credential* who, std::int64_t* done,
                 std::int32_t way, pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_io"); error != 0) return error;
-  if (!may(reference, who, way == pvfs2::io_read ? 4 : 2)) return pvfs2_error(EACCES);
-  const int fd = reopen(reference, way == pvfs2::io_read ? O_RDONLY : O_WRONLY);
-  if (fd < 0) return pvfs2_error(errno);
-  const auto bytes = static_cast<std::size_t>(whole->bytes);
-  *done =
-      way == pvfs2::io_read ? pread(fd, memory, bytes, offset) : pwrite(fd, memory, bytes, offset);
-  const int result = *done < 0 ? pvfs2_error(errno) : 0;
-  if (way == pvfs2::io_write) unstuff(fd);
-  close(fd);
-  return result;
+  return fallible("PVFS_sys_io", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_io"); error != 0) return error;
+    if (!may(reference, who, way == pvfs2::io_read ? 4 : 2)) return pvfs2_error(EACCES);
+    const int fd = reopen(reference, way == pvfs2::io_read ? O_RDONLY : O_WRONLY);
+    if (fd < 0) return pvfs2_error(errno);
+    const std::size_t bytes = moved(static_cast<std::size_t>(whole->bytes));
+    *done = way == pvfs2::io_read ? pread(fd, memory, bytes, offset)
+                                  : pwrite(fd, memory, bytes, offset);
+    const int result = *done < 0 ? pvfs2_error(errno) : 0;
+    if (way == pvfs2::io_write) unstuff(fd);
+    close(fd);
+    return result;
+  });
 }
 
 int PVFS_sys_geteattr(pvfs2::Reference reference, const pvfs2::Credential*, pvfs2::Value* key,
                       pvfs2::Value* value, pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_geteattr"); error != 0) return error;
-  const int fd = descriptor(reference);
-  if (fd < 0) return pvfs2_error(errno);
-  const std::string name = static_cast<const char*>(key->bytes);
-  std::string found;
-  if (name == "system.pvfs2.md") {
-    std::string bytes = attribute(fd, "user.ferry.mock.bytes");
-    if (bytes.empty()) bytes = std::string("\0\0\1\0\0\0\0\0", 8);
-    found = std::string("\15\0\0\0simple_stripe", 17) + std::string(7, '\0') + bytes;
-  } else {
-    found = attribute(fd, "user.ferry.mock." + name.substr(name.rfind('.') + 1));
-  }
-  if (found.empty()) return pvfs2_error(ENODATA);
-  value->size = std::min(value->room, static_cast<std::int32_t>(found.size()));
-  std::memcpy(value->bytes, found.data(), static_cast<std::size_t>(value->size));
-  return 0;
+  return fallible("PVFS_sys_geteattr", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_geteattr"); error != 0) return error;
+    const int fd = descriptor(reference);
+    if (fd < 0) return pvfs2_error(errno);
+    const std::string name = static_cast<const char*>(key->bytes);
+    std::string found;
+    if (name == "system.pvfs2.md") {
+      std::string bytes = attribute(fd, "user.ferry.mock.bytes");
+      if (bytes.empty()) bytes = std::string("\0\0\1\0\0\0\0\0", 8);
+      found = std::string("\15\0\0\0simple_stripe", 17) + std::string(7, '\0') + bytes;
+    } else {
+      found = attribute(fd, "user.ferry.mock." + name.substr(name.rfind('.') + 1));
+    }
+    if (found.empty()) return pvfs2_error(ENODATA);
+    value->size = std::min(value->room, static_cast<std::int32_t>(found.size()));
+    std::memcpy(value->bytes, found.data(), static_cast<std::size_t>(value->size));
+    return 0;
+  });
 }
 
 int PVFS_sys_seteattr(pvfs2::Reference reference, const pvfs2::Credential*, pvfs2::Value* key,
                       pvfs2::Value* value, std::int32_t, pvfs2::Hint*) {
-  if (const int error = fault_of("PVFS_sys_seteattr"); error != 0) return error;
-  const int fd = descriptor(reference);
-  if (fd < 0) return pvfs2_error(errno);
-  const std::string name = static_cast<const char*>(key->bytes);
-  const std::string ours = "user.ferry.mock." + name.substr(name.rfind('.') + 1);
-  const int result = setxattr(path_of(fd).c_str(), ours.c_str(), value->bytes,
-                              static_cast<std::size_t>(value->room), 0);
-  return result == 0 ? 0 : pvfs2_error(errno);
+  return fallible("PVFS_sys_seteattr", pvfs2_error, [&]() -> int {
+    if (const int error = fault_of("PVFS_sys_seteattr"); error != 0) return error;
+    const int fd = descriptor(reference);
+    if (fd < 0) return pvfs2_error(errno);
+    const std::string name = static_cast<const char*>(key->bytes);
+    const std::string ours = "user.ferry.mock." + name.substr(name.rfind('.') + 1);
+    const int result = setxattr(path_of(fd).c_str(), ours.c_str(), value->bytes,
+                                static_cast<std::size_t>(value->room), 0);
+    return result == 0 ? 0 : pvfs2_error(errno);
+  });
 }
 
 pvfs2::Distribution* PVFS_sys_dist_lookup(const char* name) {

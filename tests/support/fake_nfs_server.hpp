@@ -97,6 +97,21 @@ class FakeNfsServer : public Listener {
   FakeNfsServer(const FakeNfsServer&) = delete;
   FakeNfsServer& operator=(const FakeNfsServer&) = delete;
 
+  // Makes or replaces a file.
+  void put(const std::string& name, std::string_view bytes) {
+    const std::lock_guard lock(mutex_);
+    File& file = files_[names_.try_emplace(name, root + 1 + files_.size()).first->second];
+    file.bytes = file.durable = bytes;
+    ++file.changes;
+  }
+  bool has(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    return names_.contains(name);
+  }
+  void remove(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    names_.erase(name);
+  }
   std::string contents(const std::string& name) const {
     const std::lock_guard lock(mutex_);
     return files_.at(names_.at(name)).bytes;
@@ -135,6 +150,11 @@ class FakeNfsServer : public Listener {
   void spoil(std::function<void(std::string_view encoder, void* reply)> how) {
     const std::lock_guard lock(mutex_);
     spoil_ = std::move(how);
+  }
+  // Replies for which this says so are not sent. As above.
+  void lose(std::function<bool(std::string_view encoder)> which) {
+    const std::lock_guard lock(mutex_);
+    lose_ = std::move(which);
   }
   // Answered ones.
   unsigned commits() const { return commits_.load(); }
@@ -175,6 +195,7 @@ class FakeNfsServer : public Listener {
   template <class Reply>
   static int answer(rpc_context* rpc, rpc_msg* call, Reply& reply, const char* encoder) {
     if (current->spoil_ != nullptr) current->spoil_(encoder, &reply);
+    if (current->lose_ != nullptr && current->lose_(encoder)) return 0;
     return current->library_.send_reply(rpc, call, &reply, current->library_.procedure(encoder),
                                         1 << 20);
   }
@@ -266,12 +287,19 @@ class FakeNfsServer : public Listener {
   static int on_create(rpc_context* rpc, rpc_msg* call) {
     const std::string name = arguments_of<CREATE3args>(call).where.name;
     Number number =
-        current->names_.try_emplace(name, root + 1 + current->names_.size()).first->second;
+        current->names_.try_emplace(name, root + 1 + current->files_.size()).first->second;
     current->files_.try_emplace(number);
     CREATE3res reply{};
     reply.CREATE3res_u.resok.obj.handle_follows = 1;
     reply.CREATE3res_u.resok.obj.post_op_fh3_u.handle = handle_of(number);
     return answer(rpc, call, reply, "zdr_CREATE3res");
+  }
+  // The file stays for those that have its handle.
+  static int on_remove(rpc_context* rpc, rpc_msg* call) {
+    REMOVE3res reply{};
+    if (current->names_.erase(arguments_of<REMOVE3args>(call).object.name) == 0)
+      reply.status = NFS3ERR_NOENT;
+    return answer(rpc, call, reply, "zdr_REMOVE3res");
   }
   static int on_read(rpc_context* rpc, rpc_msg* call) {
     const auto& arguments = arguments_of<READ3args>(call);
@@ -423,7 +451,7 @@ class FakeNfsServer : public Listener {
       {procedure<char, on_null>(MOUNT3_NULL, "libnfs_zdr_void"),
        procedure<char*, on_mount>(MOUNT3_MNT, "zdr_dirpath"),
        procedure<char, on_export>(MOUNT3_EXPORT, "libnfs_zdr_void")}};
-  std::array<service_proc, 11> nfs_calls_{
+  std::array<service_proc, 12> nfs_calls_{
       {procedure<char, on_null>(NFS3_NULL, "libnfs_zdr_void"),
        procedure<GETATTR3args, on_getattr>(NFS3_GETATTR, "zdr_GETATTR3args"),
        procedure<SETATTR3args, on_setattr>(NFS3_SETATTR, "zdr_SETATTR3args"),
@@ -432,6 +460,7 @@ class FakeNfsServer : public Listener {
        procedure<READ3args, on_read>(NFS3_READ, "zdr_READ3args"),
        procedure<WRITE3args, on_write>(NFS3_WRITE, "zdr_WRITE3args"),
        procedure<CREATE3args, on_create>(NFS3_CREATE, "zdr_CREATE3args"),
+       procedure<REMOVE3args, on_remove>(NFS3_REMOVE, "zdr_REMOVE3args"),
        procedure<READDIRPLUS3args, on_list>(NFS3_READDIRPLUS, "zdr_READDIRPLUS3args"),
        procedure<FSINFO3args, on_fsinfo>(NFS3_FSINFO, "zdr_FSINFO3args"),
        procedure<COMMIT3args, on_commit>(NFS3_COMMIT, "zdr_COMMIT3args")}};
@@ -447,6 +476,7 @@ class FakeNfsServer : public Listener {
   std::uint64_t verifier_ = 1;
   nfsstat3 commit_error_ = NFS3_OK;  // for the next one
   std::function<void(std::string_view encoder, void* reply)> spoil_;
+  std::function<bool(std::string_view encoder)> lose_;
   std::thread thread_;
 };
 

@@ -34,6 +34,12 @@ class OneCallerRig {
   OneCallerRig(const OneCallerRig&) = delete;
   OneCallerRig& operator=(const OneCallerRig&) = delete;
 
+  // `memory` from the next page on.
+  void align_memory() {
+    const auto past_page = reinterpret_cast<std::uintptr_t>(memory) % 4096;
+    if (past_page != 0) memory += 4096 - past_page;
+  }
+
   TestStorage* const storage;
   std::optional<Calls> calls;
   unsigned char* memory = nullptr;  // of the device, behind its cache
