@@ -56,12 +56,13 @@ int connect_to(const char* path, int timeout_ms) {
   const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (socket < 0) return -errno;
   const timeval timeout{timeout_ms / 1000, timeout_ms % 1000 * 1000};
-  setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   int error = 0;
   pid_t pid = 0;
-  // A full queue of connections makes this wait, no longer than the time to send.
-  if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  if (setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) != 0 ||
+      setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0) {
+    error = errno;  // else nothing bounds the wait for an answer
+    // A full queue of connections makes this wait, no longer than the time to send.
+  } else if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     error = error_of_socket_call(errno);
   } else if (!is_own_process(socket, pid)) {
     error = EPERM;

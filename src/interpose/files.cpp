@@ -152,7 +152,13 @@ void Files::opened(int descriptor, const char* path, int flags) {
       O_APPEND | O_DIRECT | O_SYNC | O_DSYNC | O_PATH | (O_TMPFILE & ~O_DIRECTORY);
   if (!buffers() || static_cast<unsigned>(descriptor) >= descriptors_max) return;
   struct stat status {};
-  if (syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0) return;
+  if (syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0) {
+    // It may be one that is buffered, or that will be by another descriptor.
+    const std::lock_guard lock(mutex_);
+    release_all_locked("a file could not be told");
+    is_unsure_ = true;
+    return;
+  }
   if (!S_ISREG(status.st_mode)) return;
   const std::lock_guard lock(mutex_);
   forget_stale(descriptor);
@@ -163,7 +169,7 @@ void Files::opened(int descriptor, const char* path, int flags) {
     return;
   }
   const Rule* rule = settings_.rule_for(path);
-  if (rule == nullptr || (flags & refused) != 0 || is_finished_) return;
+  if (rule == nullptr || (flags & refused) != 0 || is_finished_ || is_unsure_) return;
   const int saved = errno;
   try {
     files_[descriptor] =

@@ -119,6 +119,7 @@ class Files {
   std::map<int, FilePointer> files_;
   std::vector<std::string> summary_;
   bool is_finished_ = false;
+  bool is_unsure_ = false;  // there is a descriptor of an unknown file: nothing more is buffered
 };
 
 }  // namespace ferry::iobuf

@@ -95,12 +95,14 @@ static void stdio(const char* path) {
   unsigned sum = 0;
   for (int c; (c = getc(file)) != EOF;)
     sum = sum * 31 + (unsigned)c;
+  require(!ferror(file), "getc");
   require(fclose(file) == 0, "fclose");
   file = fopen(path, "r");
   char line[100];
   int lines = 0;
   while (fgets(line, sizeof line, file) != NULL)
     ++lines;
+  require(!ferror(file), "fgets");
   require(fclose(file) == 0, "fclose");
   printf("%u %d\n", sum, lines);
   require(fopen("nowhere/file.dat", "r") == NULL && errno == ENOENT, "nowhere");

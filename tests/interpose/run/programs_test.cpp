@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/depth.hpp"
 #include "support/files.hpp"
 
 namespace {
@@ -50,6 +52,13 @@ void write_data(const std::string& path, int file) {
   std::ofstream(path, std::ios::binary) << data;
 }
 
+std::string without_lines_of(std::string text, const std::string& begin) {
+  if (text.starts_with(begin)) text.erase(0, text.find('\n') + 1);
+  for (std::size_t at = 0; (at = text.find('\n' + begin)) != std::string::npos;)
+    text.erase(at + 1, text.find('\n', at + 1) - at);
+  return text;
+}
+
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -60,9 +69,28 @@ class RunPrograms : public testing::Test {
     write_data(directory_ / "first", 0);
     write_data(directory_ / "second", 1);
   }
-  std::string environment(const std::string& socket, const std::string& more = "") {
+  std::string environment(const std::string& socket, const std::string& more = "",
+                          const std::string& library = FERRY_RUN_LIBRARY) {
     return "FERRY_RUN_SOCKET='" + socket + "' FERRY_RUN_MAP='" + directory_.path() + "' " + more +
-           " LD_PRELOAD=" FERRY_RUN_LIBRARY " ";
+           " LD_PRELOAD=" + library + " ";
+  }
+  // Runs a program once for each system call that the library makes by itself (for some of them by
+  // default, others each time), which fails: `run_with(settings)`, with settings for its
+  // environment. Returns how many failed.
+  template <class RunWith>
+  std::uint64_t fail_each_call(ferry::test::Random& random, const RunWith& run_with) {
+    const std::string report = directory_ / "report";
+    const std::uint64_t step = ferry::test::is_deep() ? 1 : 8;
+    std::uint64_t failed = 0;
+    for (std::uint64_t n = 1 + random.below(step); !HasFailure(); n += step) {
+      SCOPED_TRACE("the call that fails: " + std::to_string(n));
+      remove(report.c_str());
+      run_with("FERRY_FAIL_CALL=" + std::to_string(n) + " FERRY_FAIL_REPORT='" + report + "'");
+      if (ferry::test::file_size(report) <= 0) break;
+      if (HasFailure()) ADD_FAILURE() << "system call " << read_file(report);
+      ++failed;
+    }
+    return failed;
   }
   // Of preads.c, or of positions.c ("read-...").
   std::string reads(const std::string& what, bool waits) {
@@ -391,6 +419,56 @@ TEST_F(ServedPrograms, TheSummaryCounts) {
   EXPECT_TRUE(has(summary, " bytes served, ")) << summary;
   EXPECT_TRUE(has(summary, "(2 before it was offered")) << summary;
   EXPECT_TRUE(has(served("written"), " open for writing"));
+}
+
+// What the program reads and prints is as it is without the library.
+TEST_F(ServedPrograms, EachSystemCallOfTheLibraryMayFail) {
+  ferry::test::Random random;
+  std::uint64_t points = 0;
+  for (const std::string what :
+       {"edges", "vectors", "again-dup2", "again-close", "again-syscall_close_range", "daemon",
+        "forks", "written", "not-served", "read-calls", "read-others", "read-shares-program",
+        "read-shares-stream", "read-shares-other"}) {
+    SCOPED_TRACE(what);
+    served(what);  // ferryd has the files from now on
+    const Ended plain = run(reads(what, false));
+    points += fail_each_call(random, [&](const std::string& settings) {
+      const std::string summary = " FERRY_RUN_SUMMARY='" + (directory_ / "summary") + "'";
+      const Ended with = run(environment(socket_, settings + summary, FERRY_FAILING_RUN_LIBRARY) +
+                             "timeout 60 " + reads(what, false));
+      EXPECT_EQ(with.status, plain.status);
+      EXPECT_EQ(without_lines_of(with.output, "ferry-run: FERRY_RUN_SUMMARY: "), plain.output);
+    });
+  }
+  std::cout << "[  POINTS  ] " << points << '\n';
+}
+
+// A program that buffers is told of an error by a call, or by a line at its end; else its file is
+// as it is without the library.
+TEST_F(RunPrograms, EachSystemCallOfABufferedProgramMayFail) {
+  ferry::test::Random random;
+  std::uint64_t points = 0;
+  const std::string plain_file = directory_ / "plain.dat";
+  const std::string file = directory_ / "file.dat";
+  for (const std::string what :
+       {"stdio", "fork", "dup", "twice", "fdopen", "exit", "exec", "system", "vfork"}) {
+    SCOPED_TRACE(what);
+    const std::string program = std::string("timeout 60 " FERRY_SMALL_REQUESTS " ") + what + " ";
+    remove(plain_file.c_str());
+    const Ended plain = run(program + plain_file);
+    ASSERT_EQ(plain.status, 0) << plain.output;
+    points += fail_each_call(random, [&](const std::string& settings) {
+      remove(file.c_str());
+      const Ended with = run("FERRY_IOBUF='*.dat:size=64k' FERRY_IOBUF_SUMMARY='' " + settings +
+                             " LD_PRELOAD=" FERRY_FAILING_RUN_LIBRARY " " + program + file);
+      EXPECT_TRUE(WIFEXITED(with.status) && WEXITSTATUS(with.status) <= 1) << with.status;
+      const bool is_told = with.status != 0 || has(with.output, "ferry-iobuf: ");
+      if (is_told) return;
+      EXPECT_EQ(with.output, plain.output);
+      EXPECT_TRUE(ferry::test::same_bytes(read_file(file), read_file(plain_file)));
+    });
+  }
+  std::cout << "[  POINTS  ] " << points << '\n';
 }
 
 // As cat makes them, where it does not write to a terminal or a pipe.
