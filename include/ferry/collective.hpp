@@ -9,8 +9,9 @@
 // without data passes an empty span. A failure on any rank throws on all ranks: ferry::Error with
 // the errno and the failing rank. If ranks make different calls on a file, that call and all later
 // collective calls of the file throw EPROTO, which names both calls. A rank that makes no call
-// blocks the others. Errors that the MPI library reports itself (a lost process, exhausted memory)
-// end the job, which is MPI's default.
+// blocks the others. A rank without memory for a call fails it on all ranks (ENOMEM); while a file
+// is opened and in the middle of an exchange the job ends, as it does on errors that the MPI
+// library reports itself (a lost process, exhausted memory).
 //
 // Use a File on the thread that opened it, between MPI's initialisation and finalisation.
 #pragma once
@@ -128,7 +129,8 @@ struct Options {
   // ferry_node_merge: combine a node's data for a writer on another node before sending it.
   bool node_merge = true;
   // On each rank: a thread executes nonblocking transfers if MPI was initialised with
-  // MPI_THREAD_MULTIPLE. Otherwise, or if this is false, waiting for them executes them.
+  // MPI_THREAD_MULTIPLE. Otherwise, or if this is false or no thread can be started, waiting for
+  // them executes them.
   bool progress_thread = true;
   // On each rank: contiguous data is written to a page cache before the ranks meet, which saves one
   // of two agreements of a call. Without it, a call that another rank refuses or does not make has

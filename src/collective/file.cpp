@@ -16,7 +16,7 @@ File::File(MPI_Comm communicator, const std::string& path, int flags, const Opti
 
 File::File(MPI_Comm communicator, const std::string& path, int flags, const Options& options,
            std::shared_ptr<storage::Storage> storage)
-    : impl_(std::make_unique<Impl>(communicator, path, flags, options, std::move(storage))) {}
+    : impl_(Impl::make(communicator, path, flags, options, std::move(storage))) {}
 
 File::~File() = default;
 
@@ -27,7 +27,8 @@ void File::set_view(std::int64_t displacement, const TypeMap& view,
 }
 
 std::int64_t File::write_at_all(std::int64_t offset, std::span<const std::byte> data) {
-  return impl_->transfer_all(Direction::write, offset, data.data(), TypeMap(), length_of(data));
+  return impl_->transfer_all(Direction::write, offset, data.data(), Impl::all_bytes(),
+                             length_of(data));
 }
 
 std::int64_t File::write_at_all(std::int64_t offset, const void* base, const TypeMap& memory,
@@ -36,7 +37,8 @@ std::int64_t File::write_at_all(std::int64_t offset, const void* base, const Typ
 }
 
 std::int64_t File::read_at_all(std::int64_t offset, std::span<std::byte> data) {
-  return impl_->transfer_all(Direction::read, offset, data.data(), TypeMap(), length_of(data));
+  return impl_->transfer_all(Direction::read, offset, data.data(), Impl::all_bytes(),
+                             length_of(data));
 }
 
 std::int64_t File::read_at_all(std::int64_t offset, void* base, const TypeMap& memory,
@@ -53,7 +55,7 @@ std::int64_t File::read_all(std::span<std::byte> data) {
 }
 
 Transfer File::iwrite_at_all(std::int64_t offset, std::span<const std::byte> data) {
-  return iwrite_at_all(offset, data.data(), TypeMap(), length_of(data));
+  return iwrite_at_all(offset, data.data(), Impl::all_bytes(), length_of(data));
 }
 
 Transfer File::iwrite_at_all(std::int64_t offset, const void* base, const TypeMap& memory,
@@ -62,7 +64,7 @@ Transfer File::iwrite_at_all(std::int64_t offset, const void* base, const TypeMa
 }
 
 Transfer File::iread_at_all(std::int64_t offset, std::span<std::byte> data) {
-  return iread_at_all(offset, data.data(), TypeMap(), length_of(data));
+  return iread_at_all(offset, data.data(), Impl::all_bytes(), length_of(data));
 }
 
 Transfer File::iread_at_all(std::int64_t offset, void* base, const TypeMap& memory,

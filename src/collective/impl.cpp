@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
+#include <cstdio>
 #include <limits>
 #include <tuple>
 
@@ -63,12 +65,13 @@ void File::Impl::set_view_of_group(std::int64_t displacement, const TypeMap& vie
   const bool sized = element >= 1 && element <= element_bytes_max && (element & (element - 1)) == 0;
   const std::int64_t swapped = is_foreign(representation.order) && sized ? element : 1;
   const bool right = displacement >= 0 && view.is_file_view() && sized;
+  FileView wanted{displacement, view, swapped};
   const Values extremes = begin(Call::set_view, "setting a view of",
                                 {swapped, -swapped, view.is_dense() ? 0 : 1}, right ? 0 : EINVAL);
   if (extremes[0] != -extremes[1]) {
     throw Error(EINVAL, doing("setting a view of") + " (ranks differ in the order of its bytes)");
   }
-  view_ = {displacement, view, swapped};
+  view_ = std::move(wanted);
   all_dense_ = extremes[2] == 0;
   position_ = 0;
   mpiio_has_view_ = false;
@@ -97,7 +100,7 @@ int File::Impl::check(Direction direction, std::int64_t offset, std::int64_t byt
 
 int File::Impl::size_here(std::int64_t& size_bytes) {
   storage::Status status;
-  const int error = file_->status(status);
+  const int error = outcome_of([&] { return file_->status(status); });
   size_bytes = static_cast<std::int64_t>(status.size_bytes);
   return error;
 }
@@ -212,7 +215,7 @@ File::Impl::Agreed File::Impl::agree_on_piece(Direction direction, const RankReq
   std::array<std::int64_t, 1 + std::tuple_size_v<Values>> all{team_->fault(error)};
   std::copy(values.begin(), values.end(), all.begin() + 1);
   team_->maximum(all);
-  team_->throw_if(all[0], doing(verb_of(direction)));
+  team_->throw_if(all[0], verb_of(direction), path_);
   std::copy(all.begin() + 1, all.end(), values.begin());
   Agreed agreed = agreed_of(direction, values);
   agreed.staged = true;
@@ -273,17 +276,21 @@ Method File::Impl::choose(Direction direction, const RankRequest& request, const
   }
   team_->sum(sums);
   const double mean = sums[0] / std::max(1.0, sums[1]);
-  const std::string extents =
-      "extents of " + std::to_string(static_cast<std::int64_t>(mean)) + " bytes on average";
+  const auto tell = [&](const char* before, const char* after) {
+    std::array<char, reason_bytes_max> text;
+    std::snprintf(text.data(), text.size(), "%sextents of %.0f bytes on average%s", before,
+                  std::floor(mean), after);
+    reason_ = text.data();
+  };
   const auto used = static_cast<CacheUse>(static_cast<int>(sums[2]));
   const bool fills = used == CacheUse::fill && team_->size() <= filling_ranks_max &&
                      sums[0] >= filled_share_min * static_cast<double>(agreed.end - agreed.begin);
   if ((used == CacheUse::hit || fills) && mean >= cached_extent_bytes) {
-    reason_ = (fills ? "through one page cache, " : "in the page cache, ") + extents;
+    tell(fills ? "through one page cache, " : "in the page cache, ", "");
     return Method::independent;
   }
   const bool large = mean >= large_extent_bytes;
-  reason_ = extents + ", " + (large ? "at least" : "less than") + " 1 MiB";
+  tell("", large ? ", at least 1 MiB" : ", less than 1 MiB");
   return large ? Method::independent : Method::aggregate;
 }
 
@@ -296,17 +303,18 @@ std::int64_t File::Impl::transfer_all(Direction direction, std::int64_t offset, 
 std::shared_ptr<Order> File::Impl::start_all(Direction direction, std::int64_t offset,
                                              const void* base, const TypeMap& memory,
                                              std::int64_t count) {
-  require_open();
-  return orders_->start([this, direction, offset, base, memory, count] {
-    const Counting counting(*this, call_of(direction));
-    return on_all(call_of(direction),
-                  [&] { return carry_out(direction, offset, base, memory, count); });
+  return start(call_of(direction), [&] {
+    return [this, direction, offset, base, memory, count] {
+      const Counting counting(*this, call_of(direction));
+      return on_all(call_of(direction),
+                    [&] { return carry_out(direction, offset, base, memory, count); });
+    };
   });
 }
 
 std::shared_ptr<Order> File::Impl::start_next(Direction direction, const void* base,
                                               std::int64_t bytes) {
-  auto order = start_all(direction, position_, base, TypeMap(), bytes);
+  auto order = start_all(direction, position_, base, all_bytes(), bytes);
   position_ += bytes;
   return order;
 }
@@ -332,7 +340,7 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
         error_of_transfer(agreed.staged ? move_staged(direction, request, agreed, std::move(staged))
                                         : move(method_, direction, request, agreed));
     const Stopwatch stopwatch(phases_.wait_ns);
-    team_->agree(error, doing(verb_of(direction)));
+    team_->agree(error, verb_of(direction), path_);
   }
   count_transfer(method_, request.bytes);
   return request.bytes;
@@ -347,7 +355,7 @@ int File::Impl::move(Method method, Direction direction, const RankRequest& requ
   if (request.bytes == 0) return 0;
   const int error = file_ ? 0 : open_here(flags_);
   if (error != 0) return error;
-  return move_alone(direction, request);
+  return outcome_of([&] { return move_alone(direction, request); });
 }
 
 // On this rank, with data sieving if requested or useful.
@@ -428,8 +436,8 @@ int File::Impl::move_by_mpiio(Direction direction, const RankRequest& request,
   if (storage::scheme_of(path_) != storage::Scheme::posix) {
     throw Error(ENOTSUP, doing("using the MPI library's MPI-IO for"));
   }
-  if (!mpiio_.is_open()) team_->agree(mpiio_.open(*team_, path_, flags_, hints_), doing("opening"));
-  if (!mpiio_has_view_) team_->agree(mpiio_.set_view(view_), doing("setting a view of"));
+  if (!mpiio_.is_open()) team_->agree(mpiio_.open(*team_, path_, flags_, hints_), "opening", path_);
+  if (!mpiio_has_view_) team_->agree(mpiio_.set_view(view_), "setting a view of", path_);
   mpiio_has_view_ = true;
   const Stopwatch stopwatch(phases_.file_io_ns);  // the library does not say where its time goes
   const std::int64_t piece_bytes = MpiIo::piece_bytes(view_);
@@ -438,7 +446,7 @@ int File::Impl::move_by_mpiio(Direction direction, const RankRequest& request,
 }
 
 std::int64_t File::Impl::transfer_next(Direction direction, const void* base, std::int64_t bytes) {
-  const std::int64_t moved = transfer_all(direction, position_, base, TypeMap(), bytes);
+  const std::int64_t moved = transfer_all(direction, position_, base, all_bytes(), bytes);
   position_ += moved;
   return moved;
 }
@@ -447,8 +455,7 @@ std::int64_t File::Impl::transfer_here(Direction direction, std::int64_t offset,
                                        std::int64_t bytes) {
   require_idle();
   const Counting counting(*this, call_of(direction), false);
-  const TypeMap memory;
-  RankRequest request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
+  RankRequest request{view_, Memory(base, all_bytes(), view_.swapped_bytes), offset, bytes};
   int error = check(direction, offset, bytes);
   const auto staged = error == 0 ? stage(direction, request, error) : nullptr;
   if (error == 0 && !file_) error = open_here(flags_);
@@ -476,19 +483,19 @@ void File::Impl::sync_group() {
   }
   {
     const Stopwatch stopwatch(phases_.sync_ns);
-    if (file_) error = file_->sync();
+    if (file_) error = outcome_of([&] { return file_->sync(); });
     if (mpiio_.is_open()) keep(error, mpiio_.sync());
   }
   if (settings_.write_out == WriteOut::automatic) writes_out_ = true;
   const Stopwatch stopwatch(phases_.wait_ns);
-  team_->agree(error, doing("syncing"));
+  team_->agree(error, "syncing", path_);
 }
 
 void File::Impl::resize_group(std::int64_t size_bytes) {
   // Ranks must not write where the file is cut.
   begin(Call::resize, "resizing", {}, size_bytes < 0 ? EINVAL : late_change());
-  const int error = team_->rank() == 0 ? file_->resize(size_bytes) : 0;
-  team_->agree(error, doing("resizing"));
+  const int error = team_->rank() == 0 ? outcome_of([&] { return file_->resize(size_bytes); }) : 0;
+  team_->agree(error, "resizing", path_);
 }
 
 std::int64_t File::Impl::size_of_group() {
@@ -503,7 +510,7 @@ std::int64_t File::Impl::size_of_file() {
   const int error = team_->rank() == 0 ? size_here(size) : 0;
   std::array<std::int64_t, 2> values{team_->fault(error), size};
   team_->maximum(values);
-  team_->throw_if(values[0], doing("asking for the size of"));
+  team_->throw_if(values[0], "asking for the size of", path_);
   return values[1];
 }
 

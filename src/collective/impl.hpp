@@ -5,14 +5,17 @@
 #include <cerrno>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <ferry/collective.hpp>
 
+#include "base/caught_error.hpp"
 #include "collective/context.hpp"
 #include "collective/gpu_staging.hpp"
 #include "collective/hints.hpp"
@@ -37,6 +40,10 @@ class File::Impl {
  public:
   Impl(MPI_Comm communicator, std::string path, int flags, const Options& options,
        std::shared_ptr<storage::Storage> storage);
+  // Ends the job where this rank has no memory for one.
+  static std::unique_ptr<Impl> make(MPI_Comm communicator, const std::string& path, int flags,
+                                    const Options& options,
+                                    std::shared_ptr<storage::Storage> storage);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -74,6 +81,8 @@ class File::Impl {
   const std::vector<int>& writers() const { return writers_; }
   const Stripes& stripes() const { return stripes_; }
   const std::string& path() const { return path_; }
+  // Memory without gaps, made when a file is opened.
+  static const TypeMap& all_bytes();
   const std::shared_ptr<Orders>& orders() const { return orders_; }
 
  private:
@@ -185,6 +194,13 @@ class File::Impl {
 
   template <class Body>
   auto on_all(Call call, Body&& body);
+  // The same in this rank's group. Without memory the call fails on all ranks if they have not
+  // begun it; later, where `body` does not make it an error, the job ends.
+  template <class Body>
+  auto in_group(Call call, Body&& body);
+  // Starts what make_work() returns, or on all ranks an error, if this one has no memory.
+  template <class MakeWork>
+  std::shared_ptr<Order> start(Call call, const MakeWork& make_work);
   // All counted ranks, for statements about all files.
   const Team& everyone() const { return group_ ? all_ : *team_; }
 
@@ -224,8 +240,10 @@ class File::Impl {
   bool mpiio_has_view_ = false;
   bool closed_ = false;
   Method method_ = Method::automatic;  // of the last collective transfer
-  std::string reason_;
+  static constexpr std::size_t reason_bytes_max = 128;
+  std::string reason_;      // has room for that many
   std::int64_t calls_ = 0;  // started collective ones
+  bool has_begun_ = false;  // the ranks have met in the present one
   std::string mismatch_;    // why the ranks cannot agree any more
   // While an order runs, its thread uses all of the above except position_ and closed_.
   std::shared_ptr<Orders> orders_;
@@ -236,9 +254,48 @@ inline int errno_of(const std::system_error& error) {
   return error.code().value() != 0 ? error.code().value() : EIO;
 }
 
+// The errno that `work` returns or throws, for a rank that takes part until the end.
+template <class Work>
+int outcome_of(Work&& work) {
+  try {
+    return work();
+  } catch (...) {
+    return caught_error();
+  }
+}
+
+template <class Body>
+auto File::Impl::in_group(Call call, Body&& body) {
+  has_begun_ = false;
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    if (!has_begun_) begin(call, name_of(call), {}, ENOMEM);
+    team_->end_job(name_of(call), path_);
+  }
+}
+
+template <class MakeWork>
+std::shared_ptr<Order> File::Impl::start(Call call, const MakeWork& make_work) {
+  require_open();
+  Orders::Prepared prepared;
+  try {
+    prepared = orders_->prepare();
+    prepared.front()->work = make_work();
+  } catch (const std::bad_alloc&) {
+    prepared = orders_->spare();
+    if (prepared.empty()) team_->end_job(name_of(call), path_);
+    prepared.front()->work = [this, call]() -> std::int64_t {
+      on_all(call, [&] { begin(call, name_of(call), {}, ENOMEM); });
+      return 0;
+    };
+  }
+  return orders_->start(std::move(prepared));
+}
+
 template <class Body>
 auto File::Impl::on_all(Call call, Body&& body) {
-  if (!group_) return body();
+  if (!group_) return in_group(call, body);
   require_in_step();
   using Result = decltype(body());
   std::conditional_t<std::is_void_v<Result>, int, Result> result{};
@@ -246,9 +303,9 @@ auto File::Impl::on_all(Call call, Body&& body) {
   std::string text;
   try {
     if constexpr (std::is_void_v<Result>) {
-      body();
+      in_group(call, body);
     } else {
-      result = body();
+      result = in_group(call, body);
     }
   } catch (const Error& thrown) {
     error = thrown.code().value();

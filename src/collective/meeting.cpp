@@ -33,6 +33,7 @@ File::Impl::Values File::Impl::begin(Call call, const char* what, Values values,
   if (!team_->meet(call, ++calls_, all)) {
     fall_out_of_step(doing("calls on") + " do not match (" + team_->calls_of_ranks(call) + ")");
   }
+  has_begun_ = true;
   std::copy(all.begin() + 1, all.end(), values.begin());
   if (all[0] == 0) return values;
   const int failed = team_->rank_of(all[0]);
@@ -58,10 +59,11 @@ void File::Impl::refuse(Call call, const std::string& why, int error) {
 }
 
 std::shared_ptr<Order> File::Impl::irefuse(Call call, const std::string& why, int error) {
-  require_open();
-  auto order = orders_->start([this, call, why, error]() -> std::int64_t {
-    on_all(call, [&] { begin(call, name_of(call), {}, error, why); });
-    return 0;
+  auto order = start(call, [&] {
+    return [this, call, why, error]() -> std::int64_t {
+      on_all(call, [&] { begin(call, name_of(call), {}, error, why); });
+      return 0;
+    };
   });
   order->told = true;  // by the caller
   return order;

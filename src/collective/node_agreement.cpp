@@ -3,7 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <vector>
+#include <new>
 
 #include <unistd.h>
 
@@ -19,8 +19,8 @@ constexpr std::chrono::microseconds agreement_spin{200};
 
 }  // namespace
 
-NodeAgreement::NodeAgreement(const Team& team, std::byte* memory, std::size_t bytes)
-    : team_(team), memory_(memory), bytes_(bytes), ranks_(static_cast<std::size_t>(team.size())) {
+NodeAgreement::NodeAgreement(const Team& team, std::size_t bytes)
+    : team_(team), bytes_(bytes), ranks_(static_cast<std::size_t>(team.size())) {
   static_assert(sizeof(Header) == segment_token_offset);
 }
 
@@ -34,21 +34,20 @@ std::unique_ptr<NodeAgreement> NodeAgreement::make(const Team& team) {
   int descriptor = -1;
   std::byte* memory = nullptr;
   SegmentTicket ticket;
+  std::unique_ptr<NodeAgreement> made(new (std::nothrow) NodeAgreement(team, bytes));
   if (team.rank() == 0) memory = make_segment(bytes, true, descriptor);
   if (team.rank() == 0 && memory != nullptr) ticket = ticket_of(memory, descriptor);
   team.broadcast(&ticket, sizeof ticket);
   if (team.rank() != 0) memory = map_segment(ticket, bytes);
-  const bool usable = memory != nullptr && ticket.descriptor >= 0;
-  std::vector<char> all(static_cast<std::size_t>(team.size()));
-  const char own = usable ? 1 : 0;
-  team.gather(&own, 1, all.data());
+  const bool usable = made != nullptr && memory != nullptr && ticket.descriptor >= 0;
+  const bool is_refused = team.maximum_sent(usable ? 0 : 1) != 0;
   if (descriptor >= 0) ::close(descriptor);  // all have mapped it
-  for (const char one : all) {
-    if (one != 0) continue;
+  if (is_refused) {
     unmap_segment(memory, bytes);
     return nullptr;
   }
-  return std::unique_ptr<NodeAgreement>(new NodeAgreement(team, memory, bytes));
+  made->memory_ = memory;
+  return made;
 }
 
 void NodeAgreement::publish(const void* values, std::size_t count) {

@@ -28,7 +28,8 @@ class NodeAgreement {
  public:
   static constexpr std::size_t values_max = 10;
 
-  // Collective. Null on all ranks where not all share one node, or one cannot map the memory.
+  // Collective. Null on all ranks where not all share one node, or one cannot map the memory or
+  // lacks some. Throws nothing.
   static std::unique_ptr<NodeAgreement> make(const Team& team);
   ~NodeAgreement();
   NodeAgreement(const NodeAgreement&) = delete;
@@ -62,7 +63,7 @@ class NodeAgreement {
   };
   static constexpr std::size_t slots_offset = 192;  // behind the token
 
-  NodeAgreement(const Team& team, std::byte* memory, std::size_t bytes);
+  NodeAgreement(const Team& team, std::size_t bytes);
   static std::size_t bytes_for(std::size_t ranks) {
     return slots_offset + 2 * ranks * sizeof(Slot);
   }
@@ -76,7 +77,7 @@ class NodeAgreement {
   void read(std::size_t rank, void* values, std::size_t count) const;
 
   const Team& team_;
-  std::byte* const memory_;
+  std::byte* memory_ = nullptr;
   const std::size_t bytes_;
   const std::size_t ranks_;
   std::uint32_t round_ = 0;

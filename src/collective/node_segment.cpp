@@ -1,8 +1,9 @@
 #include "collective/node_segment.hpp"
 
+#include <array>
+#include <cstdio>
 #include <cstring>
 #include <random>
-#include <string>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -44,9 +45,10 @@ SegmentTicket ticket_of(std::byte* memory, int descriptor) {
 
 std::byte* map_segment(const SegmentTicket& ticket, std::size_t bytes) {
   if (ticket.descriptor < 0) return nullptr;
-  const std::string path =
-      "/proc/" + std::to_string(ticket.process) + "/fd/" + std::to_string(ticket.descriptor);
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  std::array<char, 64> path;
+  std::snprintf(path.data(), path.size(), "/proc/%lld/fd/%lld",
+                static_cast<long long>(ticket.process), static_cast<long long>(ticket.descriptor));
+  const int descriptor = ::open(path.data(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return nullptr;
   struct stat status {};
   std::byte* memory = nullptr;

@@ -3,7 +3,9 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <new>
 #include <sstream>
 
 #include <fcntl.h>
@@ -82,11 +84,14 @@ File::Impl::Impl(MPI_Comm communicator, std::string path, int flags, const Optio
       storage_(std::move(storage)),
       count_(options.count) {
   const Counting counting(*this, Call::open);
+  reason_.reserve(reason_bytes_max);
+  static_cast<void>(all_bytes());
   divide(communicator);
   // Before any file is made.
   const std::string refusal = " (" + all_.rank_name(all_.rank()) + ": " + options.refusal + ")";
   agree_of_all(Call::open, options.refusal.empty() ? 0 : EINVAL, true, doing("opening") + refusal);
   on_all(Call::open, [&] {
+    has_begun_ = true;
     share_settings(options);
     open();
   });
@@ -95,6 +100,23 @@ File::Impl::Impl(MPI_Comm communicator, std::string path, int flags, const Optio
   MPI_Query_thread(&threads);
   orders_ = std::make_shared<Orders>(options.progress_thread && threads == MPI_THREAD_MULTIPLE);
   complete_before_finalize(orders_);
+}
+
+std::unique_ptr<File::Impl> File::Impl::make(MPI_Comm communicator, const std::string& path,
+                                             int flags, const Options& options,
+                                             std::shared_ptr<storage::Storage> storage) {
+  try {
+    return std::make_unique<Impl>(communicator, path, flags, options, std::move(storage));
+  } catch (const std::bad_alloc&) {  // the other ranks may be in any part of it
+    std::fprintf(stderr, "ferry: no memory for opening %s\n", path.c_str());
+    MPI_Abort(communicator, EXIT_FAILURE);
+    throw;
+  }
+}
+
+const TypeMap& File::Impl::all_bytes() {
+  static const TypeMap all;
+  return all;
 }
 
 File::Impl::~Impl() {
@@ -178,7 +200,7 @@ void File::Impl::open() {
   writes_out_ = settings_.write_out == WriteOut::enabled ||
                 (settings_.write_out == WriteOut::automatic && !page_cache_);
   flags_ &= ~(O_CREAT | O_EXCL | O_TRUNC);
-  team_->agree(writes_here() && team_->rank() != 0 ? open_here(flags_) : 0, doing("opening"));
+  team_->agree(writes_here() && team_->rank() != 0 ? open_here(flags_) : 0, "opening", path_);
 }
 
 // Says what the storage of the rank that fails knows.
@@ -190,7 +212,8 @@ void File::Impl::agree_on_opening(int error) {
   std::string why;
   if (team_->rank() == from && storage_) why = storage::reason_of(*storage_, error, path_);
   why = team_->text_of(from, why);
-  team_->throw_if(worst, doing("opening") + (why.empty() ? "" : ": " + why));
+  if (!why.empty()) why.insert(0, path_ + ": ");
+  team_->throw_if(worst, "opening", why.empty() ? path_ : why);
 }
 
 // On rank 0: makes a new file with the requested stripes, or those that suit the writers, and reads
@@ -258,8 +281,9 @@ int File::Impl::prepare_here() {
     int threads = MPI_THREAD_SINGLE;
     MPI_Query_thread(&threads);
     file_.emplace(*storage_, counts_, writes_out_, threads >= MPI_THREAD_SERIALIZED);
-  } catch (const std::system_error& error) {
-    return errno_of(error);
+  } catch (...) {
+    const int error = caught_error();
+    return error != 0 ? error : EIO;
   }
   return 0;
 }
@@ -279,7 +303,7 @@ int File::Impl::prepare_writer() {
 
 int File::Impl::open_here(int flags, storage::Layout* layout) {
   if (const int error = file_ ? 0 : prepare_here(); error != 0) return error;
-  const int error = file_->open(path_, flags, mode_, layout);
+  const int error = outcome_of([&] { return file_->open(path_, flags, mode_, layout); });
   if (error != 0) file_.reset();
   return error;
 }
@@ -307,10 +331,10 @@ void File::Impl::close() {
 void File::Impl::close_here() {
   int error = orders_->untold_error();
   if (mpiio_.is_open()) keep(error, mpiio_.close());
-  if (file_) keep(error, file_->close());
+  if (file_) keep(error, outcome_of([&] { return file_->close(); }));
   file_.reset();
   storage_.reset();  // clients of servers may hand over the file's size only when they end
-  team_->agree(error, doing("closing"));
+  team_->agree(error, "closing", path_);
 }
 
 }  // namespace ferry::collective

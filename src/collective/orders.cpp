@@ -5,6 +5,8 @@
 
 #include <ferry/collective.hpp>
 
+#include "base/caught_error.hpp"
+
 namespace ferry::collective {
 
 Orders::~Orders() {
@@ -17,13 +19,21 @@ Orders::~Orders() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::shared_ptr<Order> Orders::start(std::function<std::int64_t()> work) {
-  auto order = std::make_shared<Order>();
-  order->work = std::move(work);
+Orders::Prepared Orders::prepare() {
+  if (spare_.empty()) spare_.push_back(std::make_shared<Order>());
+  return {std::make_shared<Order>()};
+}
+
+std::shared_ptr<Order> Orders::start(Prepared prepared) {
+  std::shared_ptr<Order> order = prepared.front();
   {
     const std::lock_guard lock(mutex_);
-    if (own_thread_ && !thread_.joinable()) thread_ = std::thread(&Orders::serve, this);
-    queue_.push_back(order);
+    try {
+      if (own_thread_ && !thread_.joinable()) thread_ = std::thread(&Orders::serve, this);
+    } catch (...) {
+      static_cast<void>(caught_error());
+    }
+    queue_.splice(queue_.end(), prepared);
   }
   changed_.notify_all();
   return order;
@@ -32,6 +42,7 @@ std::shared_ptr<Order> Orders::start(std::function<std::int64_t()> work) {
 // Unlocked while the order runs: it stays first in the queue until done.
 void Orders::run_next(std::unique_lock<std::mutex>& lock) {
   const std::shared_ptr<Order> order = queue_.front();
+  is_running_ = true;
   lock.unlock();
   std::int64_t result = 0;
   std::exception_ptr error;
@@ -45,8 +56,12 @@ void Orders::run_next(std::unique_lock<std::mutex>& lock) {
   order->result = result;
   order->error = error;
   order->done = true;
-  if (error) failed_.push_back(order);
-  queue_.pop_front();
+  is_running_ = false;
+  if (error) {
+    failed_.splice(failed_.end(), queue_, queue_.begin());
+  } else {
+    queue_.pop_front();
+  }
   if (!order->then) return;
   lock.unlock();
   order->then();  // it is done, so nobody else has this any more
@@ -56,7 +71,7 @@ void Orders::run_next(std::unique_lock<std::mutex>& lock) {
 void Orders::serve() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return ending_ || !queue_.empty(); });
+    changed_.wait(lock, [&] { return !is_running_ && (ending_ || !queue_.empty()); });
     if (queue_.empty()) return;
     run_next(lock);
     changed_.notify_all();
@@ -66,17 +81,22 @@ void Orders::serve() {
 void Orders::finish_until(const std::function<bool()>& done) {
   std::unique_lock lock(mutex_);
   while (!done()) {
-    if (own_thread_) {
+    if (thread_.joinable() || is_running_) {
       changed_.wait(lock);
     } else {
       run_next(lock);
+      changed_.notify_all();
     }
   }
 }
 
 bool Orders::test(const Order& order) {
-  if (!own_thread_) finish(order);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable()) {
+    lock.unlock();
+    finish(order);
+    lock.lock();
+  }
   return order.done;
 }
 

@@ -7,13 +7,12 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace ferry::collective {
 
@@ -29,14 +28,20 @@ struct Order {
 
 class Orders {
  public:
-  explicit Orders(bool own_thread) : own_thread_(own_thread) {}
+  explicit Orders(bool own_thread) : own_thread_(own_thread), spare_{std::make_shared<Order>()} {}
   ~Orders();  // completes all of them
   Orders(const Orders&) = delete;
   Orders& operator=(const Orders&) = delete;
 
+  // One to be started, in a list of one.
+  using Prepared = std::list<std::shared_ptr<Order>>;
+  // Throws std::bad_alloc. Then there is spare(), which needs no memory, once: later calls have to
+  // succeed before there is another. Null: none.
+  Prepared prepare();
+  Prepared spare() { return std::move(spare_); }
   // To be called on the thread that opened the file, as must be the following without a thread of
-  // ours.
-  std::shared_ptr<Order> start(std::function<std::int64_t()> work);
+  // ours. Needs no memory.
+  std::shared_ptr<Order> start(Prepared prepared);
   // Whether it is done. Without a thread of ours, completes it.
   bool test(const Order& order);
   void finish(const Order& order);
@@ -51,11 +56,13 @@ class Orders {
   void run_next(std::unique_lock<std::mutex>& lock);
   void finish_until(const std::function<bool()>& done);
 
-  const bool own_thread_;
+  const bool own_thread_;  // wanted; where none can be started, whoever waits executes them
+  Prepared spare_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Order>> queue_;  // not done; the first may be running
-  std::vector<std::shared_ptr<Order>> failed_;
+  std::list<std::shared_ptr<Order>> queue_;  // not done
+  bool is_running_ = false;                  // the first of them
+  std::list<std::shared_ptr<Order>> failed_;
   bool ending_ = false;
   std::thread thread_;
 };

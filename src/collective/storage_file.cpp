@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/caught_error.hpp"
+
 namespace ferry::collective {
 
 using storage::Kind;
@@ -14,7 +16,10 @@ Batch::~Batch() {
 }
 
 Batch::Transfer& Batch::next() {
-  if (over_.empty()) return transfers_.emplace_back();
+  if (over_.empty()) {
+    over_.reserve(transfers_.size() + 1);  // settle() needs no memory
+    return transfers_.emplace_back();
+  }
   Transfer& transfer = *over_.back();
   over_.pop_back();
   static_cast<Operation&>(transfer) = Operation();
@@ -55,9 +60,9 @@ void StorageFile::start(Batch& batch, Kind kind, std::int64_t offset,
   counts_.storage_bytes += static_cast<std::uint64_t>(transfer.bytes);
   ++counts_.storage_requests;
   batch.file_ = this;
+  calls_.queue().submit(transfer);  // without memory it throws, and has nothing
   ++batch.pending_;
   ++in_flight_;
-  calls_.queue().submit(transfer);
 }
 
 // A short transfer is continued, which shows why it was short.
@@ -78,8 +83,12 @@ void StorageFile::settle(Operation& operation) {
     }
     transfer.vectors = transfer.rest;
     ++counts_.storage_requests;
-    calls_.queue().submit(transfer);
-    return;
+    try {
+      calls_.queue().submit(transfer);
+      return;
+    } catch (...) {
+      transfer.result = -caught_error();
+    }
   }
   if (transfer.moved < transfer.bytes && batch.error_ == 0) {
     const int nothing = transfer.kind == Kind::read ? ENODATA : EIO;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <limits>
 #include <map>
 #include <memory>
-#include <string_view>
 #include <thread>
 
 #include <sched.h>
@@ -193,9 +193,11 @@ void Team::gather(const void* own, int bytes, void* all) const {
   wait(request);
 }
 
-void Team::throw_if(std::int64_t fault, const std::string& what) const {
+void Team::throw_if(std::int64_t fault, const char* what, std::string_view path) const {
   if (fault == 0) return;
-  throw Error(error_of(fault), what + " (" + rank_name(rank_of(fault)) + ")");
+  std::string text = what;
+  if (!path.empty()) text.append(" ").append(path);
+  throw Error(error_of(fault), text + " (" + rank_name(rank_of(fault)) + ")");
 }
 
 bool Team::meet(Call call, std::int64_t number, MeetingValues& values) const {
@@ -234,10 +236,22 @@ std::string Team::text_of(int root, const std::string& own) const {
   return text.data();
 }
 
-void Team::agree(int error, const std::string& what) const {
+void Team::agree(int error, const char* what, std::string_view path) const {
   std::int64_t worst = fault(error);
   maximum(std::span(&worst, 1));
-  throw_if(worst, what);
+  throw_if(worst, what, path);
+}
+
+std::int64_t Team::maximum_sent(std::int64_t value) const {
+  reduce(&value, 1, MPI_INT64_T, MPI_MAX);
+  return value;
+}
+
+void Team::end_job(const char* what, std::string_view path) const {
+  std::fprintf(stderr, "ferry: rank %d has no memory for %s %.*s\n", first_rank_ + rank_, what,
+               static_cast<int>(path.size()), path.data());
+  MPI_Abort(communicator_, EXIT_FAILURE);
+  std::abort();
 }
 
 MPI_Comm group_communicator(MPI_Comm communicator, int groups, int group) {

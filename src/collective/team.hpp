@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <mpi.h>
@@ -99,10 +100,16 @@ class Team {
   // Broadcasts the text of rank `root`, cut to a maximum length.
   std::string text_of(int root, const std::string& own) const;
 
-  // Throws on every rank if there is a fault. `what` names the attempt.
-  void throw_if(std::int64_t fault, const std::string& what) const;
+  // Throws on every rank if there is a fault. `what` and `path` name the attempt: two, so that a
+  // rank without memory can take part in an agreement.
+  void throw_if(std::int64_t fault, const char* what, std::string_view path = {}) const;
   // Collective: throws on every rank if `error` is not 0 on any.
-  void agree(int error, const std::string& what) const;
+  void agree(int error, const char* what, std::string_view path = {}) const;
+  // Collective, by messages: the maximum of one number.
+  std::int64_t maximum_sent(std::int64_t value) const;
+
+  // Ends the job, because this rank has no memory to go on, and the others wait for it.
+  [[noreturn]] void end_job(const char* what, std::string_view path) const;
 
  private:
   void find_neighbours();

@@ -417,8 +417,9 @@ std::function<std::int64_t()> OpenedFile::move_in_turn(Direction direction, MPI_
     error = error_of_exception();
   }
   return [this, direction, moved, error] {
-    const char* what = direction == Direction::read ? "reading " : "writing ";
-    shared().team().agree(error, what + file_.path() + " in atomic mode");
+    const char* what =
+        direction == Direction::read ? "reading in atomic mode" : "writing in atomic mode";
+    shared().team().agree(error, what, file_.path());
     count_in_turn();
     return moved;
   };
@@ -542,7 +543,7 @@ void OpenedFile::seek_shared(MPI_Offset offset, int whence) {
   }
   if (is_first_rank_ && offset < 0) error = EINVAL;
   if (is_first_rank_ && error == 0) shared().set_pointer(offset);
-  shared().team().agree(error, "moving the shared file pointer of " + file_.path());
+  shared().team().agree(error, "moving the shared file pointer of", file_.path());
 }
 
 MPI_Offset OpenedFile::end_of_file() {

@@ -1,38 +1,51 @@
-// Each operation on one rank's storage fails, for every one that a program of collective calls
-// makes: all ranks are told the same, no call hangs, and what was acknowledged is there.
+// On one rank each operation of the storage fails, each system call of the library or each
+// allocation, for every one that a program of collective calls makes: all ranks are told the same,
+// no call hangs, what was acknowledged is there, the next call works, and nothing is left behind.
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iostream>
+#include <new>
 
 #include "collective/world.hpp"
+#include "faults/allocations.hpp"
 #include "faults/nth_storage.hpp"
+#include "faults/resources.hpp"
+#include "faults/system_calls.hpp"
 
 namespace ferry::collective {
 namespace {
 
 using namespace test;
 
-struct Setup {
-  Method method;
-  FaultMode mode;
-  int striking;  // the rank whose storage fails
+// What fails on one rank.
+struct RankFault {
+  NthPoint& point;
+  std::function<int()> error;  // that it struck with
+  std::function<bool(int error)> is_expected = [](int /*error*/) { return false; };  // others
+  bool is_late = false;  // what failed may happen later, and makes other calls fail
+  // Whether what struck is no question that a call can do without.
+  std::function<bool()> must_fail = [] { return false; };
+  bool may_fail_open = true;  // else it counts only what threads of the library do there
 };
 
 // Each range of the file is written by one call: it holds the old bytes or new ones, and certainly
 // new ones after a call that succeeded.
 class CollectiveProgram {
  public:
-  CollectiveProgram(const std::string& path, const Setup& setup,
-                    std::shared_ptr<NthStorage> storage)
-      : path_(path), setup_(setup), storage_(std::move(storage)) {}
+  // `storage`: null, or the one to use.
+  CollectiveProgram(const std::string& path, Method method, const RankFault& fault,
+                    std::shared_ptr<storage::Storage> storage = nullptr)
+      : path_(path), method_(method), fault_(fault), storage_(std::move(storage)) {}
 
   void run() {
     if (rank() == 0) write_file(path_, old_bytes());
     barrier();
     std::unique_ptr<File> file;
     const auto open = [&] {
-      file = std::make_unique<File>(MPI_COMM_WORLD, path_, O_RDWR,
-                                    options_of(setup_.method, 2, 4000), storage_);
+      const PointsHere counts(fault_.may_fail_open);
+      file = std::make_unique<File>(MPI_COMM_WORLD, path_, O_RDWR, options_of(method_, 2, 4000),
+                                    storage_);
     };
     if (attempt("open", open)) {
       write(*file);
@@ -58,36 +71,41 @@ class CollectiveProgram {
     world().maximum(std::span(&of_this_rank, 1));
     return of_this_rank;
   }
-  bool is_expected(int error) const {
-    return error == storage_->error || (setup_.mode == FaultMode::late && error == ETIMEDOUT);
+  template <class Call>
+  static ThrownError outcome(const Call& call) {
+    const PointsHere counts(true);
+    try {
+      return failure_of(call);
+    } catch (const std::bad_alloc&) {
+      return {ENOMEM, "no memory"};
+    }
   }
-
-  // Whether what struck on this rank is no question that a call can do without.
-  bool must_fail() const {
-    const storage::Kind kind = storage_->struck_kind;
-    return storage_->point.struck() && setup_.mode != FaultMode::shortened &&
-           (kind == storage::Kind::read || kind == storage::Kind::write ||
-            kind == storage::Kind::sync || kind == storage::Kind::truncate);
+  void look_at_error(const char* what, const ThrownError& failed, int struck_with) {
+    if (failed.error == 0) return;
+    EXPECT_TRUE(failed.error == struck_with || fault_.is_expected(failed.error))
+        << what << ": " << failed.text;
+    EXPECT_NE(struck_with, 0) << what << " without a fault: " << failed.text;
+    EXPECT_TRUE(++failed_ == 1 || fault_.is_late) << what << " failed after another call had";
   }
+  int struck_here() const { return fault_.point.struck() ? fault_.error() : 0; }
 
   // Collective. Returns whether the call succeeded.
   template <class Call>
-  bool attempt(const char* what, const Call& call) const {
-    const bool struck_before = storage_->point.struck();
-    const auto [error, text] = failure_of(call);
-    EXPECT_EQ(largest(error), error) << what << ": the same on all ranks";
-    const bool struck = largest(storage_->point.struck() ? 1 : 0) != 0;
-    EXPECT_TRUE(error == 0 || (struck && is_expected(error))) << what << ": " << text;
-    EXPECT_TRUE(error != 0 || struck_before || !must_fail()) << what << " kept a failure to itself";
-    return error == 0;
+  bool attempt(const char* what, const Call& call) {
+    const bool struck_before = fault_.point.struck();
+    const ThrownError failed = outcome(call);
+    EXPECT_EQ(largest(failed.error), failed.error) << what << ": the same on all ranks";
+    look_at_error(what, failed, static_cast<int>(largest(struck_here())));
+    EXPECT_TRUE(failed.error != 0 || struck_before || !fault_.must_fail())
+        << what << " kept a failure to itself";
+    return failed.error == 0;
   }
   // Of a call of each rank by itself: whether all succeeded.
   template <class Call>
-  bool attempt_alone(const char* what, const Call& call) const {
-    const auto [error, text] = failure_of(call);
-    EXPECT_TRUE(error == 0 || (storage_->point.struck() && is_expected(error)))
-        << what << ": " << text;
-    return largest(error) == 0;
+  bool attempt_alone(const char* what, const Call& call) {
+    const ThrownError failed = outcome(call);
+    look_at_error(what, failed, struck_here());
+    return largest(failed.error) == 0;
   }
 
   void write_range(std::size_t range, bool succeeded) {
@@ -110,14 +128,20 @@ class CollectiveProgram {
     std::string pieces;
     for (std::int64_t at = rank() * piece_bytes; at < range_bytes(); at += piece_bytes * ranks())
       pieces += bytes.substr(static_cast<std::size_t>(range_bytes() + at), piece_bytes);
-    file.set_view(range_bytes() + rank() * piece_bytes,
-                  TypeMap::strided(1, piece_bytes, piece_bytes * ranks()));
+    set_view(file, range_bytes() + rank() * piece_bytes,
+             TypeMap::strided(1, piece_bytes, piece_bytes * ranks()));
     write_range(1, attempt("write_all", [&] { file.write_all(bytes_of(pieces)); }));
-    file.set_view(0, TypeMap());
+    set_view(file, 0, TypeMap());
     write_range(2, attempt("iwrite_at_all",
                            [&] { file.iwrite_at_all(2 * range_bytes() + own, part(2)).wait(); }));
     write_range(
         3, attempt_alone("write_at", [&] { file.write_at(3 * range_bytes() + own, part(3)); }));
+  }
+
+  // Collective.
+  void set_view(File& file, std::int64_t displacement, const TypeMap& view) {
+    const auto set = [&] { file.set_view(displacement, view); };
+    if (!attempt("set_view", set)) attempt("set_view again", set);
   }
 
   void read(File& file) {
@@ -128,9 +152,8 @@ class CollectiveProgram {
     if (attempt("iread_at_all", [&] { file.iread_at_all(0, bytes_of(got)).wait(); }))
       expect_legal("iread_at_all", got);
     got.assign(got.size(), '?');
-    const int error = error_of([&] { file.read_at(0, bytes_of(got)); });
-    EXPECT_TRUE(error == 0 || (storage_->point.struck() && is_expected(error))) << error;
-    if (error == 0) expect_legal("read_at", got);
+    if (attempt_alone("read_at", [&] { file.read_at(0, bytes_of(got)); }))
+      expect_legal("read_at", got);
   }
 
   void change(File& file) {
@@ -170,32 +193,41 @@ class CollectiveProgram {
   }
 
   const std::string path_;
-  const Setup setup_;
-  const std::shared_ptr<NthStorage> storage_;
+  const Method method_;
+  const RankFault& fault_;
+  const std::shared_ptr<storage::Storage> storage_;
+  int failed_ = 0;  // calls
   std::array<bool, ranges> written_{};
   std::array<bool, ranges> certain_{};
 };
 
-// Collective. Returns how many points failed.
-std::uint64_t fail_each_once(const std::string& path, const Setup& setup, Random& random) {
-  const auto storage = std::make_shared<NthStorage>(StorageEngine::automatic);
-  storage->mode = setup.mode;
-  // Ranks that share CPUs take long: some of the points, others each time.
+// Collective. `run(n)` for every point of one rank, or for some where ranks that share CPUs take
+// long: others each time. Returns how many failed.
+template <class Run>
+std::uint64_t fail_each_once(const NthPoint& point, Random& random, const Run& run) {
   const std::uint64_t step = ranks() == 1 || is_deep() ? 1 : ranks() == 2 ? 4 : 12;
   std::uint64_t failed = 0;
   for (std::uint64_t n = 1 + random.below(step); n < never; n += step) {
     SCOPED_TRACE("the point that fails: " + std::to_string(n));
-    storage->error = fault_errors[n % std::size(fault_errors)];
-    storage->point.arm(rank() == setup.striking ? n : never);
-    CollectiveProgram(path, setup, storage).run();
-    std::array<std::int64_t, 2> seen{storage->point.struck() ? 1 : 0,
-                                     testing::Test::HasFailure() ? 1 : 0};
+    run(n);
+    std::array<std::int64_t, 2> seen{point.struck() ? 1 : 0, testing::Test::HasFailure() ? 1 : 0};
     world().maximum(seen);
-    storage->point.disarm();
     if (seen[0] == 0 || seen[1] != 0) break;
     ++failed;
   }
   return failed;
+}
+
+// Collective: calls `work(rank)` for the first and the last rank, until a test fails.
+template <class Work>
+void on_first_and_last_rank(Method method, const char* mode, const Work& work) {
+  for (const int striking : {0, ranks() - 1}) {
+    SCOPED_TRACE(std::string(name_of(method)) + ", " + mode + ", on rank " +
+                 std::to_string(striking));
+    if (testing::Test::HasFailure()) return;
+    work(striking);
+    if (ranks() == 1) return;
+  }
 }
 
 TEST(EveryFault, OfOneRanksStorageIsToldToAllRanks) {
@@ -204,16 +236,77 @@ TEST(EveryFault, OfOneRanksStorageIsToldToAllRanks) {
   std::uint64_t points = 0;
   for (const Method method : own_methods) {
     for (const FaultMode mode : fault_modes) {
-      for (const int striking : {0, ranks() - 1}) {
-        SCOPED_TRACE(std::string(name_of(method)) + ", " + name_of(mode) + ", on rank " +
-                     std::to_string(striking));
-        points += fail_each_once(directory / "file", {method, mode, striking}, random);
-        if (HasFailure()) return;
-        if (ranks() == 1) break;
-      }
+      on_first_and_last_rank(method, name_of(mode), [&](int striking) {
+        const auto storage = std::make_shared<NthStorage>(StorageEngine::automatic);
+        storage->mode = mode;
+        const RankFault fault{
+            .point = storage->point,
+            .error = [&] { return storage->error.load(); },
+            .is_expected = [&](int error) { return mode == FaultMode::late && error == ETIMEDOUT; },
+            .is_late = mode == FaultMode::late,
+            .must_fail =
+                [&] {
+                  const storage::Kind kind = storage->struck_kind;
+                  return storage->point.struck() && mode != FaultMode::shortened &&
+                         (kind == storage::Kind::read || kind == storage::Kind::write ||
+                          kind == storage::Kind::sync || kind == storage::Kind::truncate);
+                }};
+        points += fail_each_once(storage->point, random, [&](std::uint64_t n) {
+          storage->error = fault_errors[n % std::size(fault_errors)];
+          storage->point.arm(rank() == striking ? n : never);
+          CollectiveProgram(directory / "file", method, fault, storage).run();
+          storage->point.disarm();
+        });
+      });
     }
   }
   std::cout << "[  POINTS  ] " << points << '\n';
+}
+
+// Collective. All faults of the library's own kind on the first and on the last rank.
+std::uint64_t fail_each_of(const RankFault& fault, Method method, const char* name) {
+  const SharedDirectory directory("/dev/shm");
+  Random random;
+  const auto run = [&](std::uint64_t n) {
+    fault.point.arm(n);
+    CollectiveProgram(directory / "file", method, fault).run();
+    fault.point.disarm();
+  };
+  const Resources before = resources_after([&] { run(never); });
+  const std::int64_t mapped_before = mapped_bytes();
+  std::uint64_t points = 0;
+  on_first_and_last_rank(method, name, [&](int striking) {
+    points += fail_each_once(fault.point, random, [&](std::uint64_t n) {
+      choose_system_error(n);
+      run(rank() == striking ? n : never);
+      SCOPED_TRACE(struck_call());
+      EXPECT_EQ(mapped_bytes(), mapped_before) << "memory stays mapped";
+      expect_resources(before);
+    });
+  });
+  return points;
+}
+
+TEST(EveryFault, OfOneRanksSystemCallsIsToldToAllRanks) {
+  std::uint64_t points = 0;
+  for (const Method method : own_methods) {
+    const RankFault fault{.point = system_calls(),
+                          .error = struck_error,
+                          .is_expected = [](int error) { return error == EIO; }};
+    points += fail_each_of(fault, method, "a system call");
+  }
+  std::cout << "[  POINTS  ] " << points << '\n';
+}
+
+// In the middle of an exchange, a rank without memory ends the job.
+TEST(EveryFault, OfOneRanksAllocationsIsToldToAllRanks) {
+  if (sanitized) GTEST_SKIP() << "a sanitizer has its own allocator";
+  const PointsHere not_here(false);
+  const RankFault fault{.point = allocations(),
+                        .error = [] { return ENOMEM; },
+                        .is_expected = [](int error) { return error == EAGAIN; },
+                        .may_fail_open = false};
+  std::cout << "[  POINTS  ] " << fail_each_of(fault, Method::independent, "an allocation") << '\n';
 }
 
 }  // namespace
