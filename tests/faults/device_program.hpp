@@ -119,12 +119,12 @@ class DeviceProgram {
   // Makes a call. Returns its result, which must be a success or the error of the fault.
   template <class Call>
   std::int64_t make(const char* what, const Call& call) {
-    const bool struck_before = fault_.point.struck();
+    const unsigned struck_before = fault_.point.times_struck();
     const std::int64_t result = [&] {
       const PointsHere counts(true);
       return static_cast<std::int64_t>(call());
     }();
-    struck_now_ = !struck_before && fault_.point.struck();
+    struck_now_ = fault_.point.times_struck() > struck_before;
     if (struck_now_) {
       struck_in_ = what;
       struck_result_ = result;

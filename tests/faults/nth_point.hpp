@@ -20,7 +20,7 @@ class NthPoint {
   // From now on, the n-th point strikes, and the `other`-th, too, if it is not 0.
   void arm(std::uint64_t n, std::uint64_t other = 0) {
     reached_ = 0;
-    struck_ = false;
+    struck_ = 0;
     other_ = other;
     n_ = n;
   }
@@ -32,18 +32,19 @@ class NthPoint {
     if (n == 0) return false;
     const std::uint64_t number = reached_.fetch_add(1, std::memory_order_relaxed) + 1;
     if (number != n && number != other_.load(std::memory_order_relaxed)) return false;
-    struck_ = true;
+    ++struck_;
     return true;
   }
   bool armed() const { return n_ != 0; }
-  bool struck() const { return struck_; }
+  bool struck() const { return struck_ != 0; }
+  unsigned times_struck() const { return struck_; }
   std::uint64_t reached() const { return reached_; }
 
  private:
   std::atomic<std::uint64_t> n_{0};
   std::atomic<std::uint64_t> other_{0};
   std::atomic<std::uint64_t> reached_{0};
-  std::atomic<bool> struck_{false};
+  std::atomic<unsigned> struck_{0};
 };
 
 // Whether what this thread does counts, for points that tests pass as well: a test's thread counts
