@@ -106,7 +106,7 @@ struct OfALibrary {
   static void end() { PointsHere::count = counted; }
 };
 
-class ClientAllocations : public testing::TestWithParam<ClientLibrary> {
+class ClientAllocations : public testing::TestWithParam<MockedLibrary> {
  protected:
   ClientAllocations() { calls_.strike({.begin = OfALibrary::begin, .end = OfALibrary::end}); }
   static bool is_expected(int error) { return is_lack_of_memory(error) || error == EIO; }
@@ -150,9 +150,9 @@ TEST_P(ClientAllocations, OfABulkProgramEachFailsOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, ClientAllocations,
-                         testing::Values(ClientLibrary::ceph, ClientLibrary::pvfs2),
+                         testing::Values(MockedLibrary::ceph, MockedLibrary::pvfs2),
                          [](const auto& test) {
-                           return std::string(test.param == ClientLibrary::ceph ? "Ceph" : "Pvfs2");
+                           return std::string(test.param == MockedLibrary::ceph ? "Ceph" : "Pvfs2");
                          });
 
 // ---- single parts
@@ -271,7 +271,7 @@ TEST_F(SingleAllocations, AQueueHasFilesClosedOnceThereIsMemory) {
 }
 
 // Each open ends with a file or an error, and no file of the library is forgotten.
-TEST_F(SingleAllocations, AnOpenByAClientLibraryLeavesNoFile) {
+TEST_F(SingleAllocations, AnOpenByAMockedLibraryLeavesNoFile) {
   const ScratchDirectory scratch;
   const MockTable table;
   write_file(scratch / "ceph.conf", "/\n");

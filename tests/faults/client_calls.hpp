@@ -16,13 +16,13 @@
 
 namespace ferry::test {
 
-enum class ClientLibrary : std::uint8_t { ceph, pvfs2 };
+enum class MockedLibrary : std::uint8_t { ceph, pvfs2 };
 
 // Its point is that of the library's calls. One at a time.
 class ClientCalls : public MockFaults {
  public:
-  explicit ClientCalls(ClientLibrary library)
-      : MockFaults(library == ClientLibrary::ceph ? ceph_mock : pvfs2_mock), library_(library) {
+  explicit ClientCalls(MockedLibrary library)
+      : MockFaults(library == MockedLibrary::ceph ? ceph_mock : pvfs2_mock), library_(library) {
     write_file(settings_ / "ceph.conf", "/\n");
   }
   ~ClientCalls() { strike({}); }
@@ -34,7 +34,7 @@ class ClientCalls : public MockFaults {
 
   // A file of this machine, as calls name it.
   std::string name_of(const std::string& path, int timeout_s = 60) const {
-    const std::string uri = library_ == ClientLibrary::ceph
+    const std::string uri = library_ == MockedLibrary::ceph
                                 ? "ceph:" + path + "?conf=" + (settings_ / "ceph.conf")
                                 : table_.uri_of(path);
     return uri + "&timeout=" + std::to_string(timeout_s);
@@ -44,7 +44,7 @@ class ClientCalls : public MockFaults {
   }
   // After a program. The mock of PVFS2 knows no closes.
   void expect_nothing_left() {
-    if (library_ != ClientLibrary::ceph) return;
+    if (library_ != MockedLibrary::ceph) return;
     EXPECT_TRUE(
         eventually([&] { return count("mock_ceph_files") == 0 && count("mock_ceph_clients") == 0; },
                    std::chrono::seconds(5)))
@@ -63,9 +63,9 @@ class ClientCalls : public MockFaults {
  private:
   int count(const char* name) { return function<int()>(name)(); }
 
-  const ClientLibrary library_;
+  const MockedLibrary library_;
   const int mistakes_before_ =
-      library_ == ClientLibrary::ceph ? count("mock_ceph_mistakes") : 0;  // other tests'
+      library_ == MockedLibrary::ceph ? count("mock_ceph_mistakes") : 0;  // other tests'
   const MockTable table_;
   const ScratchDirectory settings_;
 };

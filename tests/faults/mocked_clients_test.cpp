@@ -24,7 +24,7 @@ namespace {
 
 struct FaultyClient {
   const char* name;
-  ClientLibrary library;
+  MockedLibrary library;
   device::Placement placement = device::Placement::compute;
   std::uint32_t cache_pages = 16;  // 0: no cache
 };
@@ -125,16 +125,16 @@ std::string name_of_client(const testing::TestParamInfo<FaultyClient>& test) {
 
 INSTANTIATE_TEST_SUITE_P(
     , DevicesOfClients,
-    testing::Values(FaultyClient{"CephHost", ClientLibrary::ceph, device::Placement::host, 0},
-                    FaultyClient{"Ceph", ClientLibrary::ceph},
-                    FaultyClient{"CephFewPages", ClientLibrary::ceph, device::Placement::service,
+    testing::Values(FaultyClient{"CephHost", MockedLibrary::ceph, device::Placement::host, 0},
+                    FaultyClient{"Ceph", MockedLibrary::ceph},
+                    FaultyClient{"CephFewPages", MockedLibrary::ceph, device::Placement::service,
                                  4},
-                    FaultyClient{"Pvfs2Host", ClientLibrary::pvfs2, device::Placement::host, 0},
-                    FaultyClient{"Pvfs2", ClientLibrary::pvfs2}),
+                    FaultyClient{"Pvfs2Host", MockedLibrary::pvfs2, device::Placement::host, 0},
+                    FaultyClient{"Pvfs2", MockedLibrary::pvfs2}),
     name_of_client);
 INSTANTIATE_TEST_SUITE_P(, TransfersOfClients,
-                         testing::Values(FaultyClient{"Ceph", ClientLibrary::ceph},
-                                         FaultyClient{"Pvfs2", ClientLibrary::pvfs2}),
+                         testing::Values(FaultyClient{"Ceph", MockedLibrary::ceph},
+                                         FaultyClient{"Pvfs2", MockedLibrary::pvfs2}),
                          name_of_client);
 
 }  // namespace
