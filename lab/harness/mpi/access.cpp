@@ -172,7 +172,7 @@ class MpiioAccess final : public RankAccess {
 
   void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) override {
     const auto at = static_cast<MPI_Offset>(part_.offset_of(stream));
-    const auto count = static_cast<int>(bytes);
+    const auto count = static_cast<int>(has_failed() ? 0 : bytes);
     MPI_Status status;
     int result = MPI_SUCCESS;
     if (writes()) {
@@ -184,10 +184,14 @@ class MpiioAccess final : public RankAccess {
                    ? MPI_File_read_at_all(file_, at, data, count, MPI_BYTE, &status)
                    : MPI_File_read_at(file_, at, data, count, MPI_BYTE, &status);
     }
-    check(result, writes() ? "writing" : "reading");
+    const bool alone = part_.cell.collective;
+    if (const int error = error_number(result); error != 0) {
+      return fail(Error(error, "MPI-IO: moving data of " + part_.path()), alone);
+    }
     int moved = 0;
     MPI_Get_count(&status, MPI_BYTE, &moved);
-    if (moved != count) throw Error(EIO, "MPI-IO: a transfer of " + part_.path() + " is short");
+    if (moved != count)
+      fail(Error(EIO, "MPI-IO: a transfer of " + part_.path() + " is short"), alone);
   }
 
   void sync() override { check(MPI_File_sync(file_), "syncing"); }
@@ -256,7 +260,7 @@ class FerryAccess final : public RankAccess {
     const auto at = static_cast<std::int64_t>(part_.offset_of(stream));
     const std::int64_t moved = move(at, std::span(data, bytes));
     if (moved != static_cast<std::int64_t>(bytes)) {
-      throw Error(EIO, "a transfer of " + part_.path() + " is short");
+      fail(Error(EIO, "a transfer of " + part_.path() + " is short"), collective_);
     }
   }
 

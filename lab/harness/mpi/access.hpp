@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <ferry/collective.hpp>
+#include <ferry/error.hpp>
 
 #include "harness/mpi/rank_part.hpp"
 #include "harness/mpi/ranks.hpp"
@@ -33,7 +35,12 @@ class RankAccess {
   // layout.
   virtual void open() = 0;
   // `bytes` of the rank's stream from `stream` on, collective where the cell's calls are.
+  // Of those, what fails on one rank alone is kept for end_transfers(): the others wait for it in
+  // their next one.
   virtual void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) = 0;
+  void end_transfers() {
+    if (failed_) throw Error(*std::exchange(failed_, std::nullopt));
+  }
   virtual void sync() = 0;
   // Collective, before close(): what all ranks have counted. Absent where the interface does not
   // tell.
@@ -41,11 +48,20 @@ class RankAccess {
   virtual void close() = 0;
 
  protected:
+  // In a transfer. `alone`: the other ranks may not know.
+  void fail(const Error& error, bool alone) {
+    if (!alone) throw Error(error);
+    if (!failed_) failed_ = error;
+  }
+  bool has_failed() const { return failed_.has_value(); }
   bool writes() const { return part_.cell.operation == MeasuredOperation::write; }
 
   const Ranks& team_;  // of the file
   const Ranks& all_;
   const RankPart& part_;
+
+ private:
+  std::optional<Error> failed_;
 };
 
 // `storage` serves interface native, and must outlive it.

@@ -147,6 +147,7 @@ class RankRepeat {
         access_->transfer(memory_.data(), at, expected.size());
         wrong_ = wrong_ || std::memcmp(memory_.data(), expected.data(), expected.size()) != 0;
       }
+      access_->end_transfers();
     });
     team_.agree_on(tried, [&] { access_->close(); });
     agree_on_contents();
@@ -186,8 +187,10 @@ class RankRepeat {
 
   void time_phases() {
     phase("opening", sample_.open_ns, [&] { access_->open(); });
-    phase(reads() ? "reading" : "writing", sample_.io_ns,
-          [&] { cell_.streams ? stream() : move_memory(); });
+    phase(reads() ? "reading" : "writing", sample_.io_ns, [&] {
+      cell_.streams ? stream() : move_memory();
+      access_->end_transfers();
+    });
     if (cell_.syncs()) phase("syncing", sample_.sync_ns, [&] { access_->sync(); });
   }
 

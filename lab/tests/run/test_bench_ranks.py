@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -31,8 +32,14 @@ def words(command: Command, ranks: int, *arguments: object) -> list[str]:
     return [*mpiexec(), "-n", str(ranks), *command.arguments("bench", *arguments)]
 
 
-def launch(command: Command, ranks: int, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Runs it to its end."""
+def launch(
+    command: Command, ranks: int, *arguments: object, file_bytes: int = resource.RLIM_INFINITY
+) -> subprocess.CompletedProcess[str]:
+    """Runs it to its end. Writes behind ``file_bytes`` fail."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+
     return subprocess.run(
         words(command, ranks, *arguments),
         capture_output=True,
@@ -41,6 +48,7 @@ def launch(command: Command, ranks: int, *arguments: object) -> subprocess.Compl
         timeout=TIMEOUT_S,
         env={**command.environment, **OVERSUBSCRIBED},
         cwd=command.scratch,
+        preexec_fn=limit,
     )
 
 
@@ -53,9 +61,9 @@ def measured(command: Command, ranks: int, *arguments: object) -> tuple[dict[str
     return validated(path), done.stdout
 
 
-def complaint(command: Command, ranks: int, *arguments: object) -> str:
+def complaint(command: Command, ranks: int, *arguments: object, **limits: int) -> str:
     """The only line of one that must fail. mpiexec may add what it thinks of ranks that fail."""
-    done = launch(command, ranks, *arguments)
+    done = launch(command, ranks, *arguments, **limits)
     assert done.returncode != 0
     assert "access" not in done.stdout
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("ferry: ")]
@@ -126,6 +134,15 @@ def test_a_wrong_byte_is_found(command: Command, scratch: Path, way: list[str], 
     corrupt(scratch / ("file.00000001" if own else "file"), 100 * KIB)
     found = complaint(command, 2, "-a", *way, *SMALL, *own, "-r", "-R", "file")
     assert f"the contents of {scratch}/file are wrong, by way of {way[0]} (rank " in found
+
+
+# Which the others, in collective calls, wait for.
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_a_rank_that_fails_alone_ends_all(command: Command, scratch: Path, way: list[str]) -> None:
+    flags = ["-a", *way, "-b", "2m", "-t", "64k", "-w", "file"]
+    found = complaint(command, 3, *flags, file_bytes=5 << 20)
+    assert f"writing {scratch}/file, by way of {way[0]} (rank " in found
+    assert list(scratch.iterdir()) == []
 
 
 def test_files_stay_or_go_as_they_are_asked_to(command: Command, scratch: Path) -> None:
