@@ -18,6 +18,7 @@ from ferry.programs import find_program
 
 MPI_PROGRAM = "ferry-bench-mpi"
 _RELEASE_TIMEOUT_S = 60.0
+_INTERRUPTED_TIMEOUT_S = 5.0  # then mpiexec has passed the signal on to the others, as a rule
 
 # How launchers say which rank this is, of how many.
 _VARIABLES = (
@@ -73,7 +74,7 @@ def released_on_error() -> Iterator[None]:
     """If rank 0 ends before it measures, the others end, too."""
     try:
         yield
-    except BaseException:
+    except BaseException as problem:
         if find() is not None and not _is_started:
             with contextlib.suppress(FerryError, OSError, subprocess.TimeoutExpired):
                 subprocess.run(
@@ -82,6 +83,6 @@ def released_on_error() -> Iterator[None]:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     close_fds=False,
-                    timeout=_RELEASE_TIMEOUT_S,
+                    timeout=_INTERRUPTED_TIMEOUT_S if isinstance(problem, KeyboardInterrupt) else _RELEASE_TIMEOUT_S,
                 )
         raise

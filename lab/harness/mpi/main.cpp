@@ -16,6 +16,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <ferry/signals.hpp>
+
 #include "harness/bench.hpp"
 #include "harness/interruption.hpp"
 #include "harness/json_fields.hpp"
@@ -205,7 +207,13 @@ int run(int count, char** arguments) {
     return 0;
   }
   hold_signals();  // in threads of the MPI library, too
-  MPI_Init(&count, &arguments);
+  {
+    // A rank that the same signal has ended before would leave this one waiting. A child is rank 0,
+    // and ends the others when they are there, or is ended by its parent.
+    std::optional<SignalThread> ending;
+    if (!is_child) ending.emplace([] { _exit(exit_interrupted); }, nullptr);
+    MPI_Init(&count, &arguments);
+  }
   int status = 0;
   {
     const Ranks world(MPI_COMM_WORLD);

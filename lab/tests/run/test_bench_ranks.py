@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 from documents import validated
+from ferry.programs import find_program
 from ferry.sizes import KIB
 from ferry_lab.run.measuring import mpiexec, read_mpi_info
+from ferry_lab.run.ranks import MPI_PROGRAM
 from measured import corrupt
 from mpi import OVERSUBSCRIBED, needs_mpi
 from processes import is_measuring, wait_until
@@ -233,6 +235,23 @@ def test_interrupted(command: Command, scratch: Path, number: signal.Signals) ->
     wait_until(lambda: command.processes() == [] and list(scratch.iterdir()) == [])
 
 
+def test_a_rank_waits_for_none_that_was_interrupted_before(command: Command) -> None:
+    first = ["sh", "-c", "trap 'kill $!; exit 130' INT; sleep 1000 & wait; exit 130"]
+    process = subprocess.Popen(
+        [*mpiexec(), "-n", "1", *first, ":", "-n", "1", str(find_program(MPI_PROGRAM)), "--other"],
+        stdin=subprocess.DEVNULL,
+        env={**command.environment, **OVERSUBSCRIBED},
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: any(_holds(command, one, signal.SIGINT) for one in Path("/proc").iterdir()))
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=TIMEOUT_S / 4)
+    finally:
+        process.kill()
+    wait_until(lambda: command.processes() == [])
+
+
 def test_a_rank_does_not_outlive_what_started_it(command: Command) -> None:
     with running(command, "-a", "mpiio", "-b", "1m", "-i", "100000", "-w", "file") as process:
         (parent,) = (
@@ -250,6 +269,16 @@ def _is_of(command: Command, process: Path) -> bool:
         return command.mark.encode() in (process / "environ").read_bytes().split(b"\0")
     except OSError:
         return False
+
+
+def _holds(command: Command, process: Path, number: signal.Signals) -> bool:
+    if not process.name.isdecimal() or not _is_of(command, process):
+        return False
+    try:
+        (held,) = (one for one in (process / "status").read_text().splitlines() if one.startswith("SigBlk:"))
+    except OSError:
+        return False
+    return int(held.split()[1], 16) >> (number - 1) & 1 == 1
 
 
 def _words_of(process: Path) -> bytes:
