@@ -39,16 +39,18 @@ NodeMemory::NodeMemory(const Team& team, const std::vector<int>& writers, std::i
   for (std::size_t i = 0; i < writers.size(); ++i) {
     if (owners_[i] != team.rank()) continue;
     descriptors.push_back(-1);
-    segments_[i] = make_segment(segment_bytes_, shares, descriptors.back());
-    own[i] = ticket_of(segments_[i], descriptors.back());
+    segments_[i] = {make_segment(segment_bytes_, shares, descriptors.back()),
+                    Unmap{segment_bytes_}};
+    own[i] = ticket_of(segments_[i].get(), descriptors.back());
     if (segments_[i] == nullptr) error = ENOMEM;
   }
   std::vector<SegmentTicket> tickets(writers.size() * static_cast<std::size_t>(team.size()));
   team.gather(own.data(), static_cast<int>(own.size() * sizeof(SegmentTicket)), tickets.data());
   for (std::size_t i = 0; i < writers.size(); ++i) {
     if (owners_[i] < 0 || owners_[i] == team.rank()) continue;
-    segments_[i] = map_segment(tickets[static_cast<std::size_t>(owners_[i]) * writers.size() + i],
-                               segment_bytes_);
+    const SegmentTicket& ticket =
+        tickets[static_cast<std::size_t>(owners_[i]) * writers.size() + i];
+    segments_[i] = {map_segment(ticket, segment_bytes_), Unmap{segment_bytes_}};
   }
   // The descriptors must stay open until all have mapped them.
   std::int64_t fault = team.fault(error);
@@ -82,11 +84,6 @@ void NodeMemory::choose_owners(bool relays) {
       }
     }
   }
-}
-
-NodeMemory::~NodeMemory() {
-  for (std::byte* memory : segments_)
-    unmap_segment(memory, segment_bytes_);
 }
 
 void NodeMemory::open(int writer, int round, int sharers) {

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "collective/node_segment.hpp"
@@ -32,7 +33,6 @@ class NodeMemory {
   // there are any; nodes where they would need more than relay_bytes_max have none.
   NodeMemory(const Team& team, const std::vector<int>& writers, std::int64_t window_bytes,
              bool relays);
-  ~NodeMemory();
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
 
@@ -48,7 +48,7 @@ class NodeMemory {
   bool relays() const { return relays_; }
   // A writer's window in a round. Only if reachable.
   std::byte* window(int writer, int round) const {
-    return segments_[index(writer)] + board_bytes + slot(round) * window_bytes_;
+    return segments_[index(writer)].get() + board_bytes + slot(round) * window_bytes_;
   }
 
   // For the owner. await_all() synchronises with everything the sharers did before leaving.
@@ -77,16 +77,21 @@ class NodeMemory {
     return rounds_before_ + static_cast<std::uint32_t>(round) + 1;
   }
   Board& board(int writer, int round) const {
-    return reinterpret_cast<Board*>(segments_[index(writer)])[slot(round)];
+    return reinterpret_cast<Board*>(segments_[index(writer)].get())[slot(round)];
   }
+  struct Unmap {
+    std::size_t bytes = 0;
+    void operator()(std::byte* memory) const { unmap_segment(memory, bytes); }
+  };
+  using Segment = std::unique_ptr<std::byte, Unmap>;
   void choose_owners(bool relays);
 
   const Team& team_;
   const std::vector<int>& writers_;
   const std::size_t window_bytes_;
   const std::size_t segment_bytes_;
-  std::vector<int> owners_;           // by writer, on this node; -1: none
-  std::vector<std::byte*> segments_;  // by writer; null if unreachable
+  std::vector<int> owners_;        // by writer, on this node; -1: none
+  std::vector<Segment> segments_;  // by writer; null if unreachable
   bool relays_ = false;
   std::uint32_t rounds_before_ = 0;
 };
