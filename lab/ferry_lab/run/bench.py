@@ -84,6 +84,11 @@ class BenchOptions:
         return self.block_bytes * self.segments * self.tasks
 
     @property
+    def absolute_path(self) -> str:
+        """The path, or the URI as it is, for a program in any folder."""
+        return self.path if is_uri(self.path) else os.path.abspath(self.path)
+
+    @property
     def files(self) -> list[str]:
         """The paths of the measured files, as ``ferry-bench`` names them."""
         if not self.file_per_thread:
@@ -99,7 +104,7 @@ def make_cell(options: BenchOptions, operation: str, pattern_seed: int | None = 
         interface=options.interface,
         placement=options.placement if options.interface == "ferry" else None,
         operation=operation,
-        path=options.path if is_uri(options.path) else os.path.abspath(options.path),
+        path=options.absolute_path,
         transfer_bytes=options.transfer_bytes,
         total_bytes=options.total_bytes,
         pattern=options.pattern,
@@ -133,7 +138,7 @@ def make_ranks_cells(options: BenchOptions) -> list[RanksCell]:
         id="write",
         interface=options.interface,
         operation="write",
-        path=options.path if is_uri(options.path) else os.path.abspath(options.path),
+        path=options.absolute_path,
         ranks=options.ranks,
         transfer_bytes=options.transfer_bytes,
         total_bytes=options.total_bytes,
