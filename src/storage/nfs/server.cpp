@@ -275,8 +275,14 @@ void NfsServer::give_rpc(std::unique_ptr<NfsRpc> rpc) {
 
 std::vector<std::unique_ptr<NfsConnection>>& NfsServer::connections() {
   const std::lock_guard lock(mutex_);
-  while (connections_.size() < address_.connections)
-    connections_.push_back(std::make_unique<NfsConnection>(*library_, address_));
+  if (!connections_.empty()) return connections_;
+  connections_.reserve(address_.connections);
+  try {
+    while (connections_.size() < address_.connections)
+      connections_.push_back(std::make_unique<NfsConnection>(*library_, address_));
+  } catch (...) {  // no memory, no descriptor or no thread for more
+    if (connections_.empty()) throw;
+  }
   return connections_;
 }
 

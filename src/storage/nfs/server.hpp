@@ -43,6 +43,8 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
   std::int64_t append(NfsCalls& calls, Operation& operation);
   std::unique_ptr<NfsRpc> take_rpc();
   void give_rpc(std::unique_ptr<NfsRpc> rpc);
+  // As many as the address says, or those that could be made when they were first needed. Throws
+  // where there can be none.
   std::vector<std::unique_ptr<NfsConnection>>& connections();
 
   const std::shared_ptr<const NfsLibrary> library_;

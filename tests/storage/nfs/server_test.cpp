@@ -2,16 +2,19 @@
 // server in this process (support/fake_nfs_server.hpp).
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -120,6 +123,29 @@ TEST_F(NfsServerFaults, TransfersWithoutAThreadFailAlone) {
   EXPECT_EQ(write(file, "bytes"), 5);
   EXPECT_EQ(sync(file), 0);
   EXPECT_EQ(server.contents("f"), "bytes");
+}
+
+TEST_F(NfsServerFaults, TransfersGoOverTheConnectionsThatThereCanBe) {
+  const auto file = open("f", "&connections=4");
+  const unsigned connected = server.connections();
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(STDERR_FILENO);
+  ASSERT_GE(next, 0);
+  ::close(next);
+  const rlimit one_more{static_cast<rlim_t>(next) + 1, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &one_more), 0);
+  // The one connection gets its socket when it tries again.
+  std::thread restoring([&] {
+    test::eventually([&] { return ::fcntl(next, F_GETFD) >= 0; }, std::chrono::seconds(5));
+    setrlimit(RLIMIT_NOFILE, &before);
+  });
+  EXPECT_EQ(write(file, "bytes"), 5);
+  restoring.join();
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(write(file, "more", 5), 4);
+  EXPECT_EQ(server.connections(), connected + 1);
+  EXPECT_EQ(server.contents("f"), "bytesmore");
 }
 
 // ---- numbers that cannot be
