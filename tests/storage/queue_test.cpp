@@ -310,6 +310,27 @@ TEST_P(QueueTest, OpensAndClosesAtOnceWhatIsAtHand) {
   EXPECT_EQ(driver->try_open(path + "/below", O_RDONLY), -ENOTDIR);
 }
 
+// Also if nothing was opened on the mount before: the first look-up waits for a worker alone.
+TEST_P(QueueTest, LooksUpAtOnceWhereItHasLookedUp) {
+  const test::OwnMount own("size=1m");
+  if (!own) GTEST_SKIP() << own.why();
+  const std::string path = own / "f";
+  write_file(path, "bytes");
+  if (mount_number(Descriptor(::open(path.c_str(), O_RDONLY))) == 0) {
+    GTEST_SKIP() << "absent: this kernel has no number for a mount that it does not use again";
+  }
+  const auto in_pool = [&] { return driver->queue().statistics().pool_operations; };
+  const auto looks_up = [&] {
+    const std::uint64_t before = in_pool();
+    Status status;
+    EXPECT_EQ(driver->path_call(Kind::path_status, path, &status), 0);
+    EXPECT_EQ(status.size_bytes, 5U);
+    return in_pool() - before;
+  };
+  EXPECT_EQ(looks_up(), 1U);
+  EXPECT_TRUE(test::eventually([&] { return looks_up() == 0; }));
+}
+
 // The same of names that are made and removed there.
 TEST_P(QueueTest, MakesAndRemovesAtOnceWhatIsAtHand) {
   const std::string known = directory / "known";

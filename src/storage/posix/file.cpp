@@ -27,6 +27,7 @@
 #include "storage/entry_names.hpp"
 #include "storage/mounted_layout.hpp"
 #include "storage/posix/change_times.hpp"
+#include "storage/posix/file_systems.hpp"
 #include "storage/posix/local_mounts.hpp"
 
 namespace ferry::storage {
@@ -56,61 +57,7 @@ std::int64_t list_directory(const char* path, std::vector<DirectoryEntry>& entri
   return 0;
 }
 
-// Whether another machine or a process serves file systems of this type, from statfs(2).
-bool is_remote(long type) {
-  switch (type) {
-    case NFS_SUPER_MAGIC:
-    case AFS_SUPER_MAGIC:
-    case AFS_FS_MAGIC:
-    case CODA_SUPER_MAGIC:
-    case OCFS2_SUPER_MAGIC:
-    case V9FS_MAGIC:
-    case FUSE_SUPER_MAGIC:
-    case beegfs_magic:
-    case ceph_magic:
-    case cifs_magic:
-    case gfs2_magic:
-    case gpfs_magic:
-    case lustre_magic:
-    case orangefs_magic:
-    case smb2_magic:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Whether every change sets the time of change, in the way that change_times.hpp needs.
-bool stamps_changes(long type) {
-  return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC;
-}
-
-// Whether files are generated while they are read: their size is meaningless.
-bool generates_files(long type) {
-  switch (type) {
-    case PROC_SUPER_MAGIC:
-    case SYSFS_MAGIC:
-    case DEBUGFS_MAGIC:
-    case TRACEFS_MAGIC:
-    case SECURITYFS_MAGIC:
-    case SELINUX_MAGIC:
-    case SMACK_MAGIC:
-    case CGROUP_SUPER_MAGIC:
-    case CGROUP2_SUPER_MAGIC:
-    case configfs_magic:
-    case fusectl_magic:
-    case pstore_magic:
-    case resctrl_magic:
-    case EFIVARFS_MAGIC:
-    case BPF_FS_MAGIC:
-    case BINFMTFS_MAGIC:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// The same for a file of any file system, by behaviour: it reports size 0, and is not empty.
+// Whether it is generated, by behaviour: it reports size 0, and is not empty.
 bool has_bytes_behind_its_size(int fd, const FileFacts& facts) {
   char byte = 0;
   if (!S_ISREG(facts.mode) || facts.size_bytes != 0 || ::pread(fd, &byte, 1, 0) <= 0) return false;
@@ -331,7 +278,7 @@ std::int64_t learn_of(PosixFile& file, Operation& operation, const FileFacts& fa
   file.small = facts.size_bytes <= LocalMounts::emptied_bytes_max;
   if ((operation.flags & O_NONBLOCK) == 0)
     fcntl(file.fd, F_SETFL, opening_flags(operation) & ~O_NONBLOCK);
-  if (const long type = file_system_type(file.fd, facts.mount); type != 0) {
+  if (const long type = file_system_types().of(file.fd, facts.mount); type != 0) {
     file.file_system = static_cast<std::uint64_t>(type);
     file.in_memory = type == TMPFS_MAGIC || type == ramfs_magic;
     const bool keeps_files = stamps_changes(type) || file.in_memory;
@@ -516,6 +463,7 @@ std::int64_t result_of(Operation& operation) {
     case Kind::file_status:
       return get_file_status(*file, operation.status);
     case Kind::path_status:
+      meet_mount(operation.path, of_link == 0);
       return get_status(AT_FDCWD, operation.path, of_link, operation.status);
     case Kind::unlink:
       return ::unlink(operation.path) == 0 ? 0 : -errno;

@@ -4,20 +4,16 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <mutex>
-#include <unordered_map>
 #include <utility>
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <linux/stat.h>  // <sys/stat.h> may have a `struct statx` without the mount
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
-
-#include "base/forks.hpp"
 
 namespace ferry::storage {
 namespace {
@@ -64,11 +60,6 @@ int look_at_by_fstat(int fd, FileFacts& facts) {
   return 0;
 }
 
-struct KnownTypes {
-  std::mutex mutex;
-  std::unordered_map<std::uint64_t, long> types;  // by mount
-};
-
 }  // namespace
 
 int look_at(int fd, FileFacts& facts) {
@@ -86,42 +77,38 @@ std::uint64_t mount_number(int fd) {
   return look_at(fd, "", status) ? mount_number(status) : 0;
 }
 
-long file_system_type(int fd, std::uint64_t mount) {
-  auto& [mutex, types] = of_this_process<KnownTypes>();
-  constexpr std::size_t most = 1024;
-  if (mount != 0) {
-    const std::lock_guard lock(mutex);
-    if (const auto at = types.find(mount); at != types.end()) return at->second;
-  }
-  struct statfs file_system {};
-  if (::fstatfs(fd, &file_system) != 0) return 0;
-  const auto type = static_cast<long>(file_system.f_type);
-  if (mount != 0) {
-    const std::lock_guard lock(mutex);
-    if (types.size() >= most) types.clear();
-    types[mount] = type;
-  }
-  return type;
+void meet_mount(const char* path, bool follows_last_link) {
+  struct statx status {};
+  if (::syscall(SYS_statx, AT_FDCWD, path,
+                AT_STATX_DONT_SYNC | (follows_last_link ? 0 : AT_SYMLINK_NOFOLLOW),
+                STATX_TYPE | statx_unique_mount, &status) != 0 ||
+      mount_number(status) == 0 || file_system_types().met(mount_number(status)) != 0 ||
+      !is_file_or_directory(status.stx_mode))
+    return;
+  const int fd = ::open(path, O_PATH | O_CLOEXEC | (follows_last_link ? 0 : O_NOFOLLOW));
+  if (fd < 0) return;
+  file_system_types().of(fd, mount_number(fd));
+  ::close(fd);
 }
 
-const LocalMounts::Known* LocalMounts::known(std::uint64_t mount) const {
+LocalMounts::Known LocalMounts::known(std::uint64_t mount) {
+  if (mount == 0) return {};
   const auto* const found = std::find_if(known_.begin(), known_.end(),
                                          [&](const Known& one) { return one.number == mount; });
-  return mount != 0 && found != known_.end() ? found : nullptr;
+  if (found != known_.end()) return *found;
+  const long type = types_.met(mount);
+  if (type == 0) return {};
+  return known_[next_++ % most] = {mount, !is_remote(type) && !generates_files(type),
+                                   type == OVERLAYFS_SUPER_MAGIC};
 }
 
-bool LocalMounts::allows(std::uint64_t mount, bool writes) const {
-  const Known* const found = known(mount);
-  return found != nullptr && !(writes && found->copies);
-}
-
-void LocalMounts::learn(std::uint64_t mount, bool copies) {
-  if (mount != 0 && known(mount) == nullptr) known_[next_++ % most] = {mount, copies};
+bool LocalMounts::allows(std::uint64_t mount, bool writes) {
+  const Known found = known(mount);
+  return found.local && !(writes && found.copies);
 }
 
 int LocalMounts::find(const char* path, const PathUse& use, struct statx& status) {
   Start* failed = std::exchange(failed_, nullptr);
-  if (known_[0].number == 0) return -1;
   const int fd =
       open_known(path, O_PATH | O_CLOEXEC | (use.follows_last_link ? 0U : O_NOFOLLOW), 0);
   if (fd < 0) return -1;
@@ -141,7 +128,7 @@ int LocalMounts::open(const char* path, int flags, FileFacts& facts) {
   failed_ = nullptr;
   const bool from_root = path[0] == '/';
   Start& start = from_root ? root_ : working_directory_;
-  if (start.has_devices || known_[0].number == 0) return -1;
+  if (start.has_devices) return -1;
   if (start.rests > 0) {
     --start.rests;
     return -1;

@@ -1,13 +1,15 @@
 // Knows which mounts are local, so that a thread that must not wait may look up paths there: names
 // in kernel memory are found in a microsecond, while handing the call to a worker takes tens.
 //
-// For one thread. Learns from files that worker threads have opened. Mount numbers are unique while
-// the machine runs, so local ones stay local; kernels before 6.8 have none, and nothing is learnt
-// there.
+// For one thread. Learns from files that worker threads have opened or looked up. Mount numbers are
+// unique while the machine runs, so local ones stay local; kernels before 6.8 have none, and
+// nothing is learnt there.
 #pragma once
 
 #include <array>
 #include <cstdint>
+
+#include "storage/posix/file_systems.hpp"
 
 struct statx;
 
@@ -25,8 +27,10 @@ struct FileFacts {
 int look_at(int fd, FileFacts& facts);
 // 0 if the kernel does not report it.
 std::uint64_t mount_number(int fd);
-// The type of its file system, from statfs(2), which is asked once for each mount; 0 if unknown.
-long file_system_type(int fd, std::uint64_t mount);
+
+// Asks for the type of the file system at `path`, unless it was before, so that LocalMounts know
+// it. May wait for a server.
+void meet_mount(const char* path, bool follows_last_link);
 
 // What is to be done with the file that is looked up.
 struct PathUse {
@@ -38,18 +42,16 @@ struct PathUse {
 
 class LocalMounts {
  public:
-  // Records that the mount is local. 0 is none. `copies`: the first write to a file there may copy
-  // it, and waits for that (overlayfs).
-  void learn(std::uint64_t mount, bool copies);
+  explicit LocalMounts(FileSystemTypes& types = file_system_types()) : types_(types) {}
 
   // A descriptor (O_PATH) of the regular file or directory at `path`, if the kernel knows the whole
-  // path without I/O, it is on one of these mounts, and this use of it does not wait; else -1.
+  // path without I/O, it is on a local mount, and this use of it does not wait; else -1.
   // `status`: what statx(2) has of it.
   int find(const char* path, const PathUse& use, struct statx& status);
 
   // Opens what is at `path`, where one call can tell that this waits for nothing: the kernel knows
-  // the whole path without I/O, and it never leaves the mount that it starts from, which is one of
-  // these. That spares the calls of find(). Returns the descriptor, or -1. `flags` neither make,
+  // the whole path without I/O, and it never leaves the mount that it starts from, which is a local
+  // one. That spares the calls of find(). Returns the descriptor, or -1. `flags` neither make,
   // empty nor only name a file. Where find() has a path that leaves its mount, the next openings do
   // not try.
   int open(const char* path, int flags, FileFacts& facts);
@@ -65,19 +67,20 @@ class LocalMounts {
  private:
   struct Known {
     std::uint64_t number = 0;  // 0: none
-    bool copies = false;
+    bool local = false;
+    bool copies = false;  // the first write to a file may copy it, and waits for that (overlayfs)
   };
   // Where paths start: the root, or the working directory.
   struct Start {
     unsigned rests = 0;        // openings that do not try
     bool has_devices = false;  // which may take their time to open: no opening tries
   };
-  // Null: it is none of these.
-  const Known* known(std::uint64_t mount) const;
-  bool allows(std::uint64_t mount, bool writes) const;
+  Known known(std::uint64_t mount);
+  bool allows(std::uint64_t mount, bool writes);
 
-  static constexpr unsigned most = 16;  // then the oldest one is forgotten
+  static constexpr unsigned most = 16;  // then the oldest one's type is asked for again
   static constexpr unsigned openings_at_rest = 64;
+  FileSystemTypes& types_;
   std::array<Known, most> known_{};
   unsigned next_ = 0;
   Start root_;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -165,10 +164,6 @@ Operation* PosixQueue::reap() {
   Operation* operation = InboxQueue::reap();
   for (OperationList again = std::exchange(put_off_, {}); Operation* close = again.pop();)
     give_to_pool(*close);
-  if (operation != nullptr && operation->kind == Kind::open && operation->opened != nullptr) {
-    const auto& file = static_cast<const PosixFile&>(*operation->opened);
-    mounts_.learn(file.mount, file.file_system == OVERLAYFS_SUPER_MAGIC);
-  }
   return operation;
 }
 

@@ -8,11 +8,11 @@
 //     the next ones go to worker threads for a while (InlinePolicy), as do writes that must start
 //     write-out, if the engine cannot do that;
 //   - opening, closing, status and removal of existing files, and creation of new ones, on local
-//     file systems with an earlier open, if the kernel has the whole path in memory, or that of the
-//     new file's folder (LocalMounts). Under the same policy: a change of names may wait for the
-//     file system's journal, as a write may, or for the folder's blocks; a device node in the file
-//     system of the root or the working directory may be slow to open, and a program that watches
-//     openings (fanotify) or a slow layer of overlayfs may hold one up;
+//     file systems with an earlier open or status, if the kernel has the whole path in memory, or
+//     that of the new file's folder (LocalMounts). Under the same policy: a change of names may
+//     wait for the file system's journal, as a write may, or for the folder's blocks; a device node
+//     in the file system of the root or the working directory may be slow to open, and a program
+//     that watches openings (fanotify) or a slow layer of overlayfs may hold one up;
 // and hands over everything else: other paths, syncs, remote file systems, truncations, removals
 // and closes that free much, and changes where they may copy (overlayfs).
 #pragma once

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/magic.hpp"
+#include "storage/posix/file_systems.hpp"
 #include "storage/posix/local_mounts.hpp"
 
 namespace ferry::storage {
@@ -223,7 +224,7 @@ RegisteredBuffers RegisteredBufferTrials::by_type(std::uint64_t type) const {
 bool RegisteredBufferTrials::place_of(int fd, Place& place) {
   FileFacts facts;
   if (look_at(fd, facts) != 0) return false;
-  const long type = file_system_type(fd, facts.mount);
+  const long type = file_system_types().of(fd, facts.mount);
   place = {facts.device, facts.mount, static_cast<std::uint64_t>(type)};
   return type != 0;
 }

@@ -144,7 +144,7 @@ TEST(ChildrenOfFork, OpenAndLookAtFilesWhileTheirParentDoes) {
     operation.kind = Kind::file_status;
     operation.file = &file;
     execute_blocking(operation);
-    return operation.result == 0 && file_system_type(file.fd, mount) != 0;
+    return operation.result == 0 && file_system_types().of(file.fd, mount) != 0;
   };
   ASSERT_TRUE(look());
   std::atomic<bool> stop{false};

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,6 +28,12 @@ std::uint64_t mount_of(const std::string& path) {
   return mount_number(file);
 }
 
+// That the file system on the mount of `path` was met.
+void meet(FileSystemTypes& types, const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  types.of(file, mount_number(file));
+}
+
 class LocalMountsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -34,7 +41,7 @@ class LocalMountsTest : public testing::Test {
     if (mount_of(directory / "file") == 0) {
       GTEST_SKIP() << "absent: this kernel has no number for a mount that it does not use again";
     }
-    mounts.learn(mount_of(directory / "file"), false);
+    meet(types, directory / "file");
   }
   // A lookup that must not wait gives up if others rename or mount at that moment.
   bool finds(const std::string& path, const PathUse& use = {}) {
@@ -57,7 +64,8 @@ class LocalMountsTest : public testing::Test {
   }
 
   ScratchDirectory directory;
-  LocalMounts mounts;
+  FileSystemTypes types;
+  LocalMounts mounts{types};
 };
 
 TEST_F(LocalMountsTest, FindsFilesAndDirectoriesThere) {
@@ -70,7 +78,7 @@ TEST_F(LocalMountsTest, NothingOnOtherMounts) {
   const std::string other = mount_of("/dev/shm") == mount_of(directory / "file") ? "/" : "/dev/shm";
   ASSERT_NE(mount_of(other), mount_of(directory / "file"));
   EXPECT_FALSE(finds(other));
-  mounts.learn(mount_of(other), false);
+  meet(types, other);
   EXPECT_TRUE(test::eventually([&] { return finds(other); }));
   EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
 }
@@ -91,18 +99,47 @@ TEST_F(LocalMountsTest, LinksAreFollowedOrNot) {
 }
 
 TEST_F(LocalMountsTest, NoneIsKnownAtFirst) {
-  mounts = {};
-  EXPECT_FALSE(finds(directory / "file"));
-  mounts.learn(0, false);
-  EXPECT_FALSE(finds(directory / "file"));
+  FileSystemTypes none;
+  LocalMounts strangers(none);
+  struct statx status {};
+  for (int attempt = 0; attempt < 100; ++attempt)
+    EXPECT_LT(Descriptor(strangers.find((directory / "file").c_str(), {}, status)), 0);
+  none.add(mount_of(directory / "file"), NFS_SUPER_MAGIC);
+  for (int attempt = 0; attempt < 100; ++attempt)
+    EXPECT_LT(Descriptor(strangers.find((directory / "file").c_str(), {}, status)), 0);
 }
 
-TEST_F(LocalMountsTest, TheOldestIsForgotten) {
-  for (std::uint64_t other = 1; other <= 15; ++other)
-    mounts.learn(~other, false);
+TEST_F(LocalMountsTest, ManyAreKnownAtATime) {
+  const test::OwnMount own("size=1m");
+  if (!own) GTEST_SKIP() << own.why();
+  meet(types, directory / "file");  // in other mounts now
   EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
-  mounts.learn(~std::uint64_t{16}, false);
-  EXPECT_FALSE(finds(directory / "file"));
+  for (int each = 0; each < 20; ++each) {
+    const std::string other = own / std::to_string(each);
+    std::filesystem::create_directory(other);
+    ASSERT_EQ(::mount("tmpfs", other.c_str(), "tmpfs", 0, "size=64k"), 0);
+    meet(types, other);
+    EXPECT_TRUE(test::eventually([&] { return finds(other); }));
+  }
+  EXPECT_TRUE(test::eventually([&] { return finds(directory / "file"); }));
+}
+
+// By a call that may wait, for calls that may not.
+TEST_F(LocalMountsTest, AreMetByAPath) {
+  const test::OwnMount own("size=1m");
+  if (!own) GTEST_SKIP() << own.why();
+  write_file(own / "file", "abc");
+  LocalMounts of_this_process;
+  const auto finds_there = [&] {
+    struct statx status {};
+    return Descriptor(of_this_process.find((own / "file").c_str(), {}, status)) >= 0;
+  };
+  for (int attempt = 0; attempt < 100; ++attempt)
+    EXPECT_FALSE(finds_there());
+  meet_mount((own / "absent").c_str(), true);
+  EXPECT_FALSE(finds_there());
+  meet_mount((own / "file").c_str(), true);
+  EXPECT_TRUE(test::eventually(finds_there));
 }
 
 // From the working directory, as in the root's file system other tests may mount and rename.
@@ -144,7 +181,7 @@ TEST_F(PathsFromAStart, AreOpenedWithOneCall) {
 
 TEST_F(PathsFromAStart, ThatLeaveItsMountRestForAWhile) {
   ASSERT_TRUE(test::eventually([&] { return opens("file"); }));
-  mounts.learn(mount_of(other_mount()), false);
+  meet(types, other_mount());
   const auto up = std::filesystem::relative(other_mount());
   const auto rests = [&] {
     EXPECT_FALSE(opens(up)) << "on a known mount, but a call cannot tell that before it opens";
@@ -162,14 +199,14 @@ TEST_F(PathsFromAStart, OnUnknownMountsAreNotOpened) {
   go_to(other_mount());
   for (int attempt = 0; attempt < 100; ++attempt)
     EXPECT_FALSE(opens("."));
-  mounts.learn(mount_of("."), false);
+  meet(types, ".");
   EXPECT_TRUE(test::eventually([&] { return opens("."); }));
   go_to(directory / ".");
   EXPECT_TRUE(test::eventually([&] { return opens("file"); }));
 }
 
 TEST_F(PathsFromAStart, WithDevicesAreOpenedOnceAtMost) {
-  mounts.learn(mount_of("/dev"), false);
+  meet(types, "/dev");
   go_to("/dev");
   ASSERT_TRUE(test::eventually([&] { return opens("."); }));
   ASSERT_TRUE(test::eventually([&] { return opens("null"); }));
@@ -184,8 +221,7 @@ TEST_F(PathsFromAStart, OfAPipeChangeNothing) {
 
 // As overlayfs does.
 TEST_F(PathsFromAStart, WhereAWriteCopiesAreOnlyRead) {
-  mounts = {};
-  mounts.learn(mount_of("file"), true);
+  types.add(mount_of("file"), OVERLAYFS_SUPER_MAGIC);
   EXPECT_TRUE(test::eventually([&] { return opens("file"); }));
   EXPECT_TRUE(test::eventually([&] { return finds("file"); }));
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -259,9 +295,10 @@ TEST(HiddenFiles, AreNotRemovedAtOnce) {
   write_file(own / "hidden", "abc");
   ASSERT_EQ(::mount((own / "file").c_str(), (own / "hidden").c_str(), nullptr, MS_BIND, nullptr),
             0);
-  LocalMounts mounts;
-  mounts.learn(mount_of(own / "file"), false);
-  mounts.learn(mount_of(own / "hidden"), false);
+  FileSystemTypes types;
+  LocalMounts mounts(types);
+  meet(types, own / "file");
+  meet(types, own / "hidden");
   const auto removable = [&](const char* name) {
     struct statx status {};
     return Descriptor(mounts.find((own / name).c_str(), {.removes = true}, status)) >= 0;
@@ -275,11 +312,11 @@ TEST(HiddenFiles, AreNotRemovedAtOnce) {
 TEST_F(LocalMountsTest, AMountIsAskedForItsFileSystemOnce) {
   const Descriptor file(::open((directory / "file").c_str(), O_RDONLY));
   const Descriptor other(::open("/proc/version", O_RDONLY));
-  const long type = file_system_type(file, mount_number(file));
+  const long type = types.of(file, mount_number(file));
   EXPECT_NE(type, 0);
-  EXPECT_EQ(file_system_type(other, mount_number(file)), type) << "of the mount that is given";
-  EXPECT_NE(file_system_type(other, mount_number(other)), type);
-  EXPECT_NE(file_system_type(other, 0), type) << "a mount without a number is asked each time";
+  EXPECT_EQ(types.of(other, mount_number(file)), type) << "of the mount that is given";
+  EXPECT_NE(types.of(other, mount_number(other)), type);
+  EXPECT_NE(types.of(other, 0), type) << "a mount without a number is asked each time";
 }
 
 }  // namespace
