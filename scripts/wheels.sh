@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds dist/ferry_io-*.whl, which serves CPython 3.11 and newer with glibc 2.28 or newer, for the
-# architectures that are named, x86_64 and aarch64, or for x86_64.
+# Builds dist/ferry_io-*.whl and dist/ferry_lab-*.whl, the laboratory. They serve CPython 3.11 and newer
+# with glibc 2.28 or newer, for the architectures that are named, x86_64 and aarch64, or for x86_64.
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." >/dev/null && pwd -P)
 
@@ -74,15 +74,16 @@ END
 # ARCHITECTURE
 build() {
   local made=$scratch/$1
-  setup_say "building the wheel for $1, which takes minutes"
-  rm -f "$root/dist"/ferry_io-*_"$1".whl
+  setup_say "building the wheels for $1, which takes minutes"
+  rm -f "$root/dist"/ferry_{io,lab}-*_"$1".whl
   SKBUILD_BUILD_DIR=$root/build/wheel-$1 CMAKE_GENERATOR=Ninja \
     CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/wheel.cmake -DFERRY_WHEEL_ROOT=$folder/$1" \
-    "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w "$made" "$root" \
-    >>"$setup_log" 2>&1 || setup_die "the wheel for $1 could not be built; $setup_log says why"
+    "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w "$made" \
+    "$root" "$root/lab" >>"$setup_log" 2>&1 || setup_die "the wheels for $1 could not be built; $setup_log says why"
   # It holds a module for 3.11 and one for the stable ABI of all newer ones.
   "$python" -m wheel tags --remove --python-tag cp311 --abi-tag abi3 --platform-tag "manylinux_2_28_$1" \
-    "$made"/*.whl >>"$setup_log"
+    "$made"/ferry_io-*.whl >>"$setup_log"
+  "$python" -m wheel tags --remove --platform-tag "manylinux_2_28_$1" "$made"/ferry_lab-*.whl >>"$setup_log"
   mkdir -p "$root/dist"
   mv "$made"/*.whl "$root/dist"
 }

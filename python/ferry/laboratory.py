@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferry.errors import FerryError
@@ -20,13 +21,20 @@ class MissingError(FerryError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"ferry {name} is not installed; Debian's package ferry-lab has it, and so has ./ferry in a checkout"
+            f"ferry {name} is not installed; Debian's package ferry-lab and the wheel ferry_lab have it, "
+            "and so has ./ferry in a checkout"
         )
 
 
 def is_installed() -> bool:
     """Whether the laboratory can be imported."""
     return importlib.util.find_spec("ferry_lab") is not None
+
+
+def folders() -> list[Path]:
+    """Returns the folder of its package, which has ferry-bench where pip has installed it; else none."""
+    found = importlib.util.find_spec("ferry_lab")
+    return [Path(place) for place in (found.submodule_search_locations or ())] if found else []
 
 
 def names() -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+from ferry import laboratory
 from ferry.errors import FerryError
 
 PROGRAM = "ferry-bench"
@@ -18,7 +19,7 @@ def _places() -> list[Path]:
     if build_dir:
         return [Path(build_dir)]
     package = Path(__file__).resolve().parent
-    places = [package, package.parents[1] / "build" / "release"]
+    places = [package, *laboratory.folders(), package.parents[1] / "build" / "release"]
     if prefix := installed_prefix():
         places += [prefix / "bin", prefix / "libexec" / "ferry"]
     return places
@@ -41,8 +42,8 @@ def is_checkout() -> bool:
 def find_program(name: str = PROGRAM) -> Path:
     """Returns the path of ``ferry-bench``, or of another program built with it.
 
-    Searches ``$FERRY_BUILD_DIR`` if set; else the package's folder, the checkout or the installation
-    around it, and PATH. Raises FerryError.
+    Searches ``$FERRY_BUILD_DIR`` if set; else the folders of the package and the laboratory, the
+    checkout or the installation around them, and PATH. Raises FerryError.
     """
     build_dir = os.environ.get("FERRY_BUILD_DIR")
     for place in _places():
