@@ -39,6 +39,7 @@ _MODULES = {
     "gpu": ("GpuArray",),
     "gpu_runtime": ("WRITE_BACK_KERNEL", "GpuRuntime", "device_include", "nvrtc_options"),
     "safetensors_files": ("load_safetensors",),
+    "safetensors_saving": ("save_safetensors",),
     "transfers": (
         *("Future", "TransferError", "read_batch", "read_batch_async", "read_files"),
         *("write_batch", "write_batch_async"),
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from ferry.gpu_runtime import device_include as device_include
     from ferry.gpu_runtime import nvrtc_options as nvrtc_options
     from ferry.safetensors_files import load_safetensors as load_safetensors
+    from ferry.safetensors_saving import save_safetensors as save_safetensors
     from ferry.transfers import Future as Future
     from ferry.transfers import TransferError as TransferError
     from ferry.transfers import read_batch as read_batch

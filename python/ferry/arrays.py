@@ -9,8 +9,9 @@ import operator
 import os
 import stat
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy
@@ -22,7 +23,7 @@ from ferry.file_objects import open as open_file
 from ferry.gpu import GpuArray, device_index
 from ferry.memory import as_buffer, has_cuda_interface
 from ferry.replacing import beside, remove_after, replacement
-from ferry.transfers import Progress
+from ferry.transfers import Future, Progress, TransferError
 from ferry.uris import encoded, folder_of, in_folder, is_uri
 
 _MAGIC = b"\x93NUMPY"
@@ -234,24 +235,29 @@ def save(
         data = numpy.ascontiguousarray(data)
     fields = numpy.lib.format.header_data_from_array_1_0(data)
     header = b"" if raw else _make_header(fields["descr"], fields["fortran_order"], fields["shape"])
-    _write(path, header, _flat_bytes(data) if data.nbytes > 0 else None, engine, progress)
+    write_file(path, header, [(_flat_bytes(data), len(header))] if data.nbytes else [], engine, progress)
 
 
-def _write(path: Path, header: bytes, data: Any, engine: Engine | None, progress: Progress | None) -> None:
-    """Creates or replaces a file with these contents."""
+def write_file(
+    path: Path, header: bytes, parts: Sequence[tuple[Any, int]], engine: Engine | None, progress: Progress | None
+) -> None:
+    """Creates or replaces a file with a header and parts: their memory, and where they begin."""
     used = choose(engine)
     with _replacement(path, used) as (place, durable, permissions):
         try:
             with File(place, "wb", engine=used, permissions=permissions) as file:
                 if header:
                     file.write_at(header, 0)
-                if data is not None:
-                    file.write_at(data, len(header), progress=progress)
+                if parts:
+                    native = [(file.native, data, at) for data, at in parts]
+                    Future[Any](used, native, writing=True, single=len(parts) == 1).watch(progress)
                 if durable:
                     file.sync()
         except OSError as error:
             if error.filename == place:
                 error.filename = os.fsdecode(path)
+                if isinstance(error, TransferError):
+                    error.failures = [replace(failure, path=error.filename) for failure in error.failures]
             raise
 
 
@@ -284,7 +290,7 @@ def _save_from_gpu(path: Path, array: Any, raw: bool, engine: Engine | None, pro
     memory = as_buffer(array, writable=False, gpu_too=True)
     descr = numpy.lib.format.dtype_to_descr(numpy.dtype(interface["typestr"]))
     header = b"" if raw else _make_header(descr, False, tuple(interface["shape"]))
-    _write(path, header, memory if memory.bytes > 0 else None, engine, progress)
+    write_file(path, header, [(memory, len(header))] if memory.bytes else [], engine, progress)
 
 
 def _make_header(descr: Any, fortran_order: bool, shape: tuple[int, ...]) -> bytes:

@@ -21,11 +21,11 @@ from ferry.gpu import GpuArray, device_index
 from ferry.transfers import Future, Progress
 
 # The limit of the safetensors package.
-_HEADER_BYTES_MAX = 100_000_000
+HEADER_BYTES_MAX = 100_000_000
 _INDEX_BYTES_MAX = 100_000_000
 
 # Types of the format: bits of an element, NumPy's name or None, PyTorch's name or None.
-_TYPES: dict[str, tuple[int, str | None, str | None]] = {
+TYPES: dict[str, tuple[int, str | None, str | None]] = {
     "BOOL": (8, "?", "bool"),
     "U8": (8, "u1", "uint8"),
     "I8": (8, "i1", "int8"),
@@ -67,7 +67,7 @@ class TensorEntry:
     @property
     def element_bytes(self) -> int:
         """Bytes of an element, 1 where several share a byte."""
-        return max(_TYPES[self.type_name][0] // 8, 1)
+        return max(TYPES[self.type_name][0] // 8, 1)
 
 
 def load_safetensors(
@@ -172,7 +172,7 @@ def read_layout(file: File) -> tuple[list[TensorEntry], int, int]:
     if file.read_at(head, 0) < 8:
         raise ValueError(f"{name}: {file_bytes} bytes are too short for a safetensors file")
     header_bytes = int.from_bytes(head, "little")
-    if header_bytes > min(_HEADER_BYTES_MAX, file_bytes - 8):
+    if header_bytes > min(HEADER_BYTES_MAX, file_bytes - 8):
         raise ValueError(f"{name}: a header of {header_bytes} bytes does not fit into the file, or is too large")
     text = bytearray(header_bytes)
     file.read_at(text, 8)
@@ -208,14 +208,14 @@ def _parse_entry(name: str, value: Any) -> TensorEntry:
     if not isinstance(value, dict):
         raise ValueError(f"tensor {name!r} is not described")
     type_name, shape, offsets = (value.get(key) for key in ("dtype", "shape", "data_offsets"))
-    if not isinstance(type_name, str) or type_name not in _TYPES:
+    if not isinstance(type_name, str) or type_name not in TYPES:
         raise ValueError(f"tensor {name!r} has the unknown type {type_name!r}")
     if not isinstance(shape, list) or not all(map(_is_size, shape)):
         raise ValueError(f"tensor {name!r} has no shape that could be")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
         raise ValueError(f"tensor {name!r} has no data_offsets that could be")
     begin, end = offsets
-    bits = _TYPES[type_name][0]
+    bits = TYPES[type_name][0]
     if (end - begin) * 8 != math.prod(shape) * bits:
         raise ValueError(f"tensor {name!r}: {end - begin} bytes do not fit its shape {shape} of {type_name}")
     if bits < 8:
@@ -301,11 +301,11 @@ def _maker(device: str, framework: str | None) -> Callable[[TensorEntry, _Place]
 
 
 def _dtype(entry: TensorEntry) -> numpy.dtype:
-    return numpy.dtype(_TYPES[entry.type_name][1] or f"<u{entry.element_bytes}")
+    return numpy.dtype(TYPES[entry.type_name][1] or f"<u{entry.element_bytes}")
 
 
 def _torch_type(torch: Any, entry: TensorEntry) -> Any:
-    name = _TYPES[entry.type_name][2] or "uint8"
+    name = TYPES[entry.type_name][2] or "uint8"
     if not hasattr(torch, name):
         raise ValueError(f"tensor {entry.name!r}: this version of PyTorch has no torch.{name}; load without framework=")
     return getattr(torch, name)

@@ -205,6 +205,23 @@ def test_npy_files(tmp_path: Path, order: str) -> None:
             ferry.save(tmp_path / "b.npy", got)
 
 
+def test_safetensors_are_written_from_a_gpu(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    wanted = {"a": numpy.arange(7, dtype="<i2"), "b": numpy.arange(1 << 18, dtype="<f4").reshape(4, -1)}
+    safetensors.numpy.save_file(wanted, path)
+    got = ferry.load_safetensors(path, device="cuda")
+    mixed = {"of the host": wanted["b"], "a": got["a"], "b": foreign(got["b"]), "none": ferry.GpuArray((0, 3), "<f8")}
+    ferry.save_safetensors(path, mixed, types={"a": "BF16"})
+    written = ferry.load_safetensors(path)
+    assert written["none"].shape == (0, 3)
+    assert written["a"].tobytes() == wanted["a"].tobytes()
+    for name in ("b", "of the host"):
+        numpy.testing.assert_array_equal(written[name], wanted["b"])
+    with pytest.raises(ValueError, match="not contiguous"):
+        ferry.save_safetensors(path, {"turned": ferry.GpuArray((2, 3), "<f4", fortran_order=True)})
+    assert ferry.load_safetensors(path).keys() == mixed.keys()
+
+
 def test_tensors_that_lie_askew_are_set_right(tmp_path: Path) -> None:
     entries = {
         "a": {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]},

@@ -12,7 +12,7 @@ import pytest
 from dlpack_made_up import FLOAT32, Dlpack
 
 import ferry
-from ferry.safetensors_files import _TYPES
+from ferry.safetensors_files import TYPES
 from support import write_safetensors
 
 # DLPack's code, bits and lanes for safetensors' types that NumPy lacks.
@@ -64,7 +64,7 @@ def test_what_cannot_be_used_is_refused(path: Path) -> None:
 
 def torch_types() -> list[str]:
     """Every type that safetensors has and PyTorch may have."""
-    return sorted({name for _, _, name in _TYPES.values() if name is not None})
+    return sorted({name for _, _, name in TYPES.values() if name is not None})
 
 
 def bytes_of(tensor: Any) -> bytes:
@@ -88,10 +88,10 @@ def test_torch_tensors_of_every_type(path: Path, name: str, shape: tuple[int, ..
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("padding", [0, 1], ids=["aligned", "unaligned"])
-@pytest.mark.parametrize("type_name", _TYPES)
+@pytest.mark.parametrize("type_name", TYPES)
 def test_torch_loads_every_type(tmp_path: Path, type_name: str, padding: int, shape: tuple[int, ...]) -> None:
     torch = pytest.importorskip("torch", reason="absent: torch")
-    bits, _, name = _TYPES[type_name]
+    bits, _, name = TYPES[type_name]
     if name is not None and not hasattr(torch, name):
         pytest.skip(f"absent: torch.{name}")
     if bits < 8 and (not shape or shape[-1] * bits % 8):
