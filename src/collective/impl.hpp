@@ -309,7 +309,9 @@ auto File::Impl::on_all(Call call, Body&& body) {
     }
   } catch (const Error& thrown) {
     error = thrown.code().value();
-    text = thrown.reason();
+    static_cast<void>(outcome_of([&] { return text = thrown.reason(), 0; }));  // or no text
+  } catch (const std::bad_alloc&) {                                            // its text
+    error = ENOMEM;
   }
   agree_of_all(call, error, mismatch_.empty(), text);
   if constexpr (!std::is_void_v<Result>) return result;

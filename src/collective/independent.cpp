@@ -97,19 +97,43 @@ class Converted {
 
   int transfer(bool has_cpus) {
     pieces_ = (request_.bytes + sieved_piece_bytes_max - 1) / sieved_piece_bytes_max;
-    has_helper_ = has_cpus && pieces_ >= thread_pieces_min;
     double pack_ns = 0;
-    std::thread helper;
-    if (has_helper_) helper = std::thread([&] { help(pack_ns); });
-    for (std::int64_t piece = 0; piece <= pieces_; ++piece)
-      move(piece);
-    if (reads()) finish_converting(pieces_ - 1);
-    if (has_helper_) helper.join();
+    {
+      const Helper helper(*this, has_cpus && pieces_ >= thread_pieces_min, pack_ns);
+      for (std::int64_t piece = 0; piece <= pieces_; ++piece)
+        move(piece);
+      if (reads()) finish_converting(pieces_ - 1);
+    }
     phases_.pack_ns += pack_ns;
     return error_;
   }
 
  private:
+  // The second thread, where it is wanted and can be started. Ends with what it has claimed.
+  class Helper {
+   public:
+    Helper(Converted& of, bool is_wanted, double& pack_ns) : of_(of) {
+      try {
+        if (is_wanted) thread_ = std::thread([&of, &pack_ns] { of.help(pack_ns); });
+      } catch (const std::exception&) {  // this thread converts all
+      }
+      of_.has_helper_ = thread_.joinable();
+    }
+    ~Helper() {
+      if (!thread_.joinable()) return;
+      of_.claimed_.store(of_.pieces_);  // also where an exception ends the transfer before the end
+      of_.moved_.store(of_.pieces_ + pieces_at_once);
+      of_.moved_.notify_one();
+      thread_.join();
+    }
+    Helper(const Helper&) = delete;
+    Helper& operator=(const Helper&) = delete;
+
+   private:
+    Converted& of_;
+    std::thread thread_;
+  };
+
   struct Buffer {
     std::unique_ptr<std::byte[]> data{new std::byte[sieved_piece_bytes_max]};
     Batch batch;
@@ -299,6 +323,27 @@ int set_lock(int descriptor, const Extent& range, short type) {
   return 0;
 }
 
+// A range that is locked until this ends, also by an exception: other ranks wait for it.
+class HeldRange {
+ public:
+  HeldRange(const RangeLock& lock, const Extent& range, Phases& phases)
+      : lock_(lock), range_(range) {
+    const Stopwatch stopwatch(phases.wait_ns);
+    error_ = lock.lock(range);
+  }
+  ~HeldRange() {
+    if (error_ == 0) lock_.unlock(range_);
+  }
+  HeldRange(const HeldRange&) = delete;
+  HeldRange& operator=(const HeldRange&) = delete;
+  int error() const { return error_; }
+
+ private:
+  const RangeLock& lock_;
+  const Extent range_;
+  int error_ = 0;
+};
+
 // Reads the contents of the holes: zeros behind the end of the file.
 int read_holes(StorageFile& file, Buffer& buffer) {
   std::memset(buffer.data.get(), 0, static_cast<std::size_t>(buffer.group.span.bytes));
@@ -324,12 +369,14 @@ int transfer_alone(StorageFile& file, Phases& phases, const RankRequest& request
 }
 
 std::unique_ptr<RangeLock> RangeLock::make(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  return std::unique_ptr<RangeLock>(descriptor < 0 ? nullptr : new RangeLock(descriptor));
+  std::unique_ptr<RangeLock> made(new RangeLock);
+  made->descriptor_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (made->descriptor_ < 0) made.reset();
+  return made;
 }
 
 RangeLock::~RangeLock() {
-  ::close(descriptor_);
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 int RangeLock::lock(const Extent& range) const {
@@ -373,13 +420,9 @@ int write_sieved(StorageFile& file, Phases& phases, const RankRequest& request, 
   Buffer buffer;
   buffer.data = memory_for(sieve);
   while (groups.next(buffer.group)) {
-    int error = 0;
-    {
-      const Stopwatch stopwatch(phases.wait_ns);
-      error = lock.lock(buffer.group.span);
-    }
-    if (error != 0) return error;
-    if (buffer.group.has_holes()) {
+    const HeldRange held(lock, buffer.group.span, phases);
+    int error = held.error();
+    if (error == 0 && buffer.group.has_holes()) {
       const Stopwatch stopwatch(phases.file_io_ns);
       error = read_holes(file, buffer);
     }
@@ -394,7 +437,6 @@ int write_sieved(StorageFile& file, Phases& phases, const RankRequest& request, 
       start(file, buffer, storage::Kind::write);
       error = file.finish(buffer.batch);
     }
-    lock.unlock(buffer.group.span);
     if (error != 0) return error;
   }
   return 0;

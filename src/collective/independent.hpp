@@ -31,8 +31,8 @@ class RangeLock {
   void unlock(const Extent& range) const;
 
  private:
-  explicit RangeLock(int descriptor) : descriptor_(descriptor) {}
-  const int descriptor_;
+  RangeLock() = default;
+  int descriptor_ = -1;
 };
 
 // Pieces within `buffer_bytes`, with holes of up to `hole_bytes_max`, form one request.

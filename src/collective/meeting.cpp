@@ -30,10 +30,11 @@ File::Impl::Values File::Impl::begin(Call call, const char* what, Values values,
   require_in_step();
   Team::MeetingValues all{team_->fault(error)};
   std::copy(values.begin(), values.end(), all.begin() + 1);
-  if (!team_->meet(call, ++calls_, all)) {
+  const bool in_step = team_->meet(call, ++calls_, all);
+  has_begun_ = true;
+  if (!in_step) {
     fall_out_of_step(doing("calls on") + " do not match (" + team_->calls_of_ranks(call) + ")");
   }
-  has_begun_ = true;
   std::copy(all.begin() + 1, all.end(), values.begin());
   if (all[0] == 0) return values;
   const int failed = team_->rank_of(all[0]);

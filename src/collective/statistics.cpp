@@ -108,33 +108,35 @@ void File::Impl::tell_counts() {
 
 Statistics File::Impl::statistics() {
   orders_->finish_all();  // also ends those of a closed file
-  on_all(Call::statistics, [&] { begin(Call::statistics, "asking for the statistics of"); });
+  Statistics statistics;
+  on_all(Call::statistics, [&] {
+    statistics.reason = reason_;
+    statistics.writers_reason = writers_reason(settings_);
+    statistics.buffer_reason = buffer_reason(settings_, team_->is_one_node());
+    statistics.stripes = stripes_;
+    begin(Call::statistics, "asking for the statistics of");
+  });
+  // The others wait: no memory from here on.
   std::array<double, std::size(all_phases)> mean{};
   for (std::size_t i = 0; i < mean.size(); ++i)
     mean[i] = phases_.*all_phases[i].member;
   auto maximum = mean;
-  std::vector<double> counts;
-  for (const auto& counter : all_counters)
-    counts.push_back(static_cast<double>(counts_.*counter.member));
-  counts.push_back(writes_here() ? 1 : 0);
+  std::array<double, std::size(all_counters) + 1> counts{};
+  for (std::size_t i = 0; i < std::size(all_counters); ++i)
+    counts[i] = static_cast<double>(counts_.*all_counters[i].member);
+  counts.back() = writes_here() ? 1 : 0;
   everyone().sum(mean);
   everyone().maximum(std::span<double>(maximum));
   everyone().sum(counts);
-  Statistics statistics;
   for (std::size_t i = 0; i < mean.size(); ++i) {
     statistics.mean.*all_phases[i].member = mean[i] / everyone().size();
     statistics.maximum.*all_phases[i].member = maximum[i];
   }
-  auto count = counts.begin();
-  for (const auto& counter : all_counters)
-    statistics.counts.*counter.member = static_cast<std::uint64_t>(*count++);
+  for (std::size_t i = 0; i < std::size(all_counters); ++i)
+    statistics.counts.*all_counters[i].member = static_cast<std::uint64_t>(counts[i]);
   statistics.method = method_;
-  statistics.reason = reason_;
-  statistics.writers = static_cast<int>(*count);
-  statistics.writers_reason = writers_reason(settings_);
+  statistics.writers = static_cast<int>(counts.back());
   statistics.buffer_bytes = settings_.buffer_bytes;
-  statistics.buffer_reason = buffer_reason(settings_, team_->is_one_node());
-  statistics.stripes = stripes_;
   if (method_ == Method::independent) statistics.writers = everyone().size();
   return statistics;
 }

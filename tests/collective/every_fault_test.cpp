@@ -29,14 +29,24 @@ struct RankFault {
   bool may_fail_open = true;  // else it counts only what threads of the library do there
 };
 
+template <class Call>
+ThrownError outcome(const Call& call) {
+  const PointsHere counts(true);
+  try {
+    return failure_of(call);
+  } catch (const std::bad_alloc&) {
+    return {ENOMEM, "no memory"};
+  }
+}
+
 // Each range of the file is written by one call: it holds the old bytes or new ones, and certainly
 // new ones after a call that succeeded.
 class CollectiveProgram {
  public:
   // `storage`: null, or the one to use.
-  CollectiveProgram(const std::string& path, Method method, const RankFault& fault,
+  CollectiveProgram(const std::string& path, const Options& options, const RankFault& fault,
                     std::shared_ptr<storage::Storage> storage = nullptr)
-      : path_(path), method_(method), fault_(fault), storage_(std::move(storage)) {}
+      : path_(path), options_(options), fault_(fault), storage_(std::move(storage)) {}
 
   void run() {
     if (rank() == 0) write_file(path_, old_bytes());
@@ -44,8 +54,7 @@ class CollectiveProgram {
     std::unique_ptr<File> file;
     const auto open = [&] {
       const PointsHere counts(fault_.may_fail_open);
-      file = std::make_unique<File>(MPI_COMM_WORLD, path_, O_RDWR, options_of(method_, 2, 4000),
-                                    storage_);
+      file = std::make_unique<File>(MPI_COMM_WORLD, path_, O_RDWR, options_, storage_);
     };
     if (attempt("open", open)) {
       write(*file);
@@ -70,15 +79,6 @@ class CollectiveProgram {
   static std::int64_t largest(std::int64_t of_this_rank) {
     world().maximum(std::span(&of_this_rank, 1));
     return of_this_rank;
-  }
-  template <class Call>
-  static ThrownError outcome(const Call& call) {
-    const PointsHere counts(true);
-    try {
-      return failure_of(call);
-    } catch (const std::bad_alloc&) {
-      return {ENOMEM, "no memory"};
-    }
   }
   void look_at_error(const char* what, const ThrownError& failed, int struck_with) {
     if (failed.error == 0) return;
@@ -168,6 +168,7 @@ class CollectiveProgram {
     // Until it is done: a change that failed may come later.
     for (int i = 0; i < 20; ++i)
       if (attempt("resize", [&] { file.resize(bytes); })) break;
+    attempt("statistics", [&] { file.statistics(); });
   }
 
   // Collective.
@@ -193,7 +194,7 @@ class CollectiveProgram {
   }
 
   const std::string path_;
-  const Method method_;
+  const Options options_;
   const RankFault& fault_;
   const std::shared_ptr<storage::Storage> storage_;
   int failed_ = 0;  // calls
@@ -201,11 +202,15 @@ class CollectiveProgram {
   std::array<bool, ranges> certain_{};
 };
 
-// Collective. `run(n)` for every point of one rank, or for some where ranks that share CPUs take
-// long: others each time. Returns how many failed.
+// Where ranks that share CPUs take long, some points fail: others each time.
+std::uint64_t usual_step() {
+  return ranks() == 1 || is_deep() ? 1 : ranks() == 2 ? 4 : 12;
+}
+
+// Collective. `run(n)` for every step-th point of one rank. Returns how many failed.
 template <class Run>
-std::uint64_t fail_each_once(const NthPoint& point, Random& random, const Run& run) {
-  const std::uint64_t step = ranks() == 1 || is_deep() ? 1 : ranks() == 2 ? 4 : 12;
+std::uint64_t fail_each_once(const NthPoint& point, Random& random, const Run& run,
+                             std::uint64_t step = usual_step()) {
   std::uint64_t failed = 0;
   for (std::uint64_t n = 1 + random.below(step); n < never; n += step) {
     SCOPED_TRACE("the point that fails: " + std::to_string(n));
@@ -254,7 +259,7 @@ TEST(EveryFault, OfOneRanksStorageIsToldToAllRanks) {
         points += fail_each_once(storage->point, random, [&](std::uint64_t n) {
           storage->error = fault_errors[n % std::size(fault_errors)];
           storage->point.arm(rank() == striking ? n : never);
-          CollectiveProgram(directory / "file", method, fault, storage).run();
+          CollectiveProgram(directory / "file", options_of(method, 2, 4000), fault, storage).run();
           storage->point.disarm();
         });
       });
@@ -264,18 +269,18 @@ TEST(EveryFault, OfOneRanksStorageIsToldToAllRanks) {
 }
 
 // Collective. All faults of the library's own kind on the first and on the last rank.
-std::uint64_t fail_each_of(const RankFault& fault, Method method, const char* name) {
+std::uint64_t fail_each_of(const RankFault& fault, const Options& options, const char* name) {
   const SharedDirectory directory("/dev/shm");
   Random random;
   const auto run = [&](std::uint64_t n) {
     fault.point.arm(n);
-    CollectiveProgram(directory / "file", method, fault).run();
+    CollectiveProgram(directory / "file", options, fault).run();
     fault.point.disarm();
   };
   const Resources before = resources_after([&] { run(never); });
   const std::int64_t mapped_before = mapped_bytes();
   std::uint64_t points = 0;
-  on_first_and_last_rank(method, name, [&](int striking) {
+  on_first_and_last_rank(options.write_method, name, [&](int striking) {
     points += fail_each_once(fault.point, random, [&](std::uint64_t n) {
       choose_system_error(n);
       run(rank() == striking ? n : never);
@@ -293,7 +298,7 @@ TEST(EveryFault, OfOneRanksSystemCallsIsToldToAllRanks) {
     const RankFault fault{.point = system_calls(),
                           .error = struck_error,
                           .is_expected = [](int error) { return error == EIO; }};
-    points += fail_each_of(fault, method, "a system call");
+    points += fail_each_of(fault, options_of(method, 2, 4000), "a system call");
   }
   std::cout << "[  POINTS  ] " << points << '\n';
 }
@@ -306,7 +311,77 @@ TEST(EveryFault, OfOneRanksAllocationsIsToldToAllRanks) {
                         .error = [] { return ENOMEM; },
                         .is_expected = [](int error) { return error == EAGAIN; },
                         .may_fail_open = false};
-  std::cout << "[  POINTS  ] " << fail_each_of(fault, Method::independent, "an allocation") << '\n';
+  Options options = options_of(Method::independent);
+  std::uint64_t points = fail_each_of(fault, options, "an allocation");
+  // A rank holds ranges that others want.
+  options.write_sieving = options.read_sieving = Sieving::enabled;
+  points += fail_each_of(fault, options, "an allocation, sieving");
+  std::cout << "[  POINTS  ] " << points << '\n';
+}
+
+// A rank with two CPUs converts much data by two threads.
+TEST(EveryFault, OfAConversionByTwoThreads) {
+  if (!world().has_two_cpus()) GTEST_SKIP() << "a rank has one CPU";
+  const PointsHere not_here(false);
+  const SharedDirectory directory("/dev/shm");
+  constexpr std::size_t bytes = 9 << 20;
+  File file(MPI_COMM_WORLD, directory / "file", O_RDWR | O_CREAT, options_of(Method::independent));
+  file.set_view(static_cast<std::int64_t>(bytes) * rank(), TypeMap(), {ByteOrder::big, 8});
+  const std::string data = pattern(bytes, 1);
+  std::string got(bytes, '?');
+  const auto errors_of_both = [&] {
+    return std::array{outcome([&] { file.write_at_all(0, bytes_of(data)); }).error,
+                      outcome([&] { file.read_at_all(0, bytes_of(got)); }).error};
+  };
+  constexpr std::array<int, 2> none{};
+  count_only("pthread_create");
+  for (const int n : {1, 2}) {
+    system_calls().arm(static_cast<std::uint64_t>(n));
+    EXPECT_EQ(errors_of_both(), none) << "one thread suffices";
+    EXPECT_TRUE(system_calls().struck());
+  }
+  system_calls().disarm();
+  count_only(nullptr);
+  EXPECT_TRUE(same_bytes(got, data));
+  Random random;
+  const std::uint64_t points = fail_each_once(allocations(), random, [&](std::uint64_t n) {
+    got.assign(bytes, '?');
+    allocations().arm(n);
+    const std::array errors = errors_of_both();
+    const int worst = std::max(errors[0], errors[1]);
+    EXPECT_TRUE(worst == 0 || (worst == ENOMEM && allocations().struck())) << worst;
+    allocations().disarm();
+    EXPECT_TRUE(worst != 0 || same_bytes(got, data));
+    EXPECT_EQ(errors_of_both(), none);
+    EXPECT_TRUE(same_bytes(got, data));
+  });
+  EXPECT_TRUE(points > 100 || sanitized) << points;
+  std::cout << "[  POINTS  ] " << points << '\n';
+}
+
+// Two allocations in a row, the second of which may be the error's own.
+TEST(EveryFault, OfOneFilesErrorsIsToldToAllFiles) {
+  if (sanitized) GTEST_SKIP() << "a sanitizer has its own allocator";
+  const PointsHere not_here(false);
+  const SharedDirectory directory("/dev/shm");
+  Options options = options_of(Method::independent);
+  options.files = 2;
+  File file(MPI_COMM_WORLD, directory / "file", O_RDWR | O_CREAT, options);
+  const TypeMap view = TypeMap::strided(1, 8, 16);
+  const auto error = [&] { return outcome([&] { file.set_view(0, view); }).error; };
+  Random random;
+  const auto run = [&](std::uint64_t n) {
+    const bool strikes = rank() == ranks() - 1;
+    allocations().arm(strikes ? n : never, strikes ? n + 1 : 0);
+    std::array<std::int64_t, 2> failed{error(), 0};
+    allocations().disarm();
+    failed[1] = -failed[0];
+    world().maximum(failed);
+    EXPECT_EQ(failed[0], -failed[1]) << "the same on all ranks";
+    EXPECT_EQ(error(), 0);
+  };
+  const std::uint64_t points = fail_each_once(allocations(), random, run, 1);
+  std::cout << "[  POINTS  ] " << points << '\n';
 }
 
 }  // namespace
