@@ -21,6 +21,19 @@ Result start_copy(const Driver& driver, StreamHandle stream, Direction direction
 
 }  // namespace
 
+void CopyList::push(Copy& copy) {
+  copy.next = nullptr;
+  (last_ != nullptr ? last_->next : first_) = &copy;
+  last_ = &copy;
+}
+
+Copy* CopyList::pop() {
+  Copy* copy = first_;
+  if (copy != nullptr) first_ = copy->next;
+  if (first_ == nullptr) last_ = nullptr;
+  return copy;
+}
+
 PinnedSlots::PinnedSlots(std::shared_ptr<const PrimaryContext> context, unsigned slots,
                          std::uint64_t slot_bytes)
     : Staging(slots, slot_bytes),
@@ -42,8 +55,7 @@ CopyEngine::CopyEngine(std::shared_ptr<const PrimaryContext> context,
     : context_(std::move(context)),
       current_(*context_),
       streams_(std::move(streams)),
-      ways_{Way{streams_->to_device.handle(), {}, {}, false},
-            Way{streams_->from_device.handle(), {}, {}, false}} {}
+      ways_{Way(streams_->to_device.handle()), Way(streams_->from_device.handle())} {}
 
 // Afterwards nothing may touch the copies' memory, whatever their outcome.
 CopyEngine::~CopyEngine() {
@@ -71,7 +83,7 @@ void CopyEngine::start(Copy& copy) {
                         copy.device_address, copy.bytes);
   }
   copy.result = result_of(result);
-  way.started.push_back(&copy);  // a failed one ends in its turn
+  way.started.push(copy);  // a failed one ends in its turn
   ++in_flight_;
 }
 
@@ -87,13 +99,12 @@ void CopyEngine::flush(Way& way) {
   Batch batch;
   batch.event = std::move(streams_->events.back());
   streams_->events.pop_back();
-  std::swap(batch.copies, way.started);
   const Result result = context_->driver().cuEventRecord(batch.event->handle(), way.stream);
-  if (result != Result::success) {
-    // Their progress is unknown, so wait.
-    context_->driver().cuStreamSynchronize(way.stream);
-    for (Copy* copy : batch.copies)
-      copy->result = result_of(result);
+  // Their progress is unknown, so wait.
+  if (result != Result::success) context_->driver().cuStreamSynchronize(way.stream);
+  while (Copy* copy = way.started.pop()) {
+    if (result != Result::success) copy->result = result_of(result);
+    batch.copies.push(*copy);
   }
   way.batches.push_back(std::move(batch));
 }
@@ -105,10 +116,8 @@ Copy* CopyEngine::reap() {
       }
     }
   }
-  if (ended_.empty()) return nullptr;
-  Copy* copy = ended_.front();
-  ended_.pop_front();
-  --in_flight_;
+  Copy* copy = ended_.pop();
+  if (copy != nullptr) --in_flight_;
   return copy;
 }
 
@@ -122,12 +131,12 @@ bool CopyEngine::collect(Way& way) {
     // may still access the memory of these copies.
     context_->driver().cuStreamSynchronize(way.stream);
   }
-  for (Copy* copy : batch.copies) {
+  while (Copy* copy = batch.copies.pop()) {
     if (copy->result == 0) copy->result = result_of(result);
-    ended_.push_back(copy);
+    ended_.push(*copy);
   }
   streams_->events.push_back(std::move(batch.event));
-  way.batches.pop_front();
+  way.batches.erase(way.batches.begin());
   for (Way& other : ways_) {
     if (other.wants_event) flush(other);
   }

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -33,6 +32,19 @@ struct Copy {
   std::size_t bytes = 0;
   int result = 0;         // once reaped: 0, -ENOMEM, -ENODEV or -EIO, whatever the driver reports
   void* owner = nullptr;  // for the caller
+  Copy* next = nullptr;   // for the engine
+};
+
+// A first-in first-out list through Copy::next: an engine that is made needs no memory.
+class CopyList {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  void push(Copy& copy);
+  Copy* pop();
+
+ private:
+  Copy* first_ = nullptr;
+  Copy* last_ = nullptr;
 };
 
 // The driver's resources for copies: a stream per direction, so that both copy engines of a GPU
@@ -65,7 +77,8 @@ class CopyEngine {
   CopyEngine(const CopyEngine&) = delete;
   CopyEngine& operator=(const CopyEngine&) = delete;
 
-  // Accepts a copy, which starts at flush() at the latest. Never waits for another copy.
+  // Accepts a copy, which starts at flush() at the latest. Never waits for another copy. These
+  // three need no memory.
   void start(Copy& copy);
   void flush();
   // A finished copy, or null. Copies of one direction finish in the order of their starts.
@@ -76,13 +89,16 @@ class CopyEngine {
  private:
   struct Batch {
     std::unique_ptr<Event> event;
-    std::vector<Copy*> copies;
+    CopyList copies;
   };
   struct Way {
+    explicit Way(StreamHandle of_stream) : stream(of_stream) {
+      batches.reserve(CopyStreams::events_max);
+    }
     StreamHandle stream;
-    std::vector<Copy*> started;  // since the last flush
-    std::deque<Batch> batches;
-    bool wants_event = false;  // a flush found none
+    CopyList started;            // since the last flush
+    std::vector<Batch> batches;  // the oldest first
+    bool wants_event = false;    // a flush found none
   };
 
   Result enter() const;
@@ -93,7 +109,7 @@ class CopyEngine {
   const CurrentContext current_;
   const std::shared_ptr<CopyStreams> streams_;
   std::array<Way, 2> ways_;  // by Direction
-  std::deque<Copy*> ended_;
+  CopyList ended_;
   std::size_t in_flight_ = 0;
 };
 

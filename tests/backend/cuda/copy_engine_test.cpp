@@ -1,12 +1,14 @@
 // Batches, order, failures and the end of copies between pinned slots and GPUs.
 #include "backend/cuda/copy_engine.hpp"
 
+#include <array>
 #include <cstring>
 #include <deque>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "faults/allocations.hpp"
 #include "support/files.hpp"
 #include "support/mock_gpu.hpp"
 #include "support/within.hpp"
@@ -56,6 +58,27 @@ TEST_F(CudaCopies, MoreBatchesThanEventsEndInOrder) {
   }
   EXPECT_EQ(engine.in_flight(), 0U);
   EXPECT_TRUE(test::same_bytes(device.contents(), wanted));
+}
+
+// Where they could fail for lack of it, workers would have copies that nobody waits for.
+TEST_F(CudaCopies, NeedNoMemory) {
+  std::array<Copy, 64> all;
+  for (Copy& copy : all) {
+    copy.host = slots.memory().data();
+    copy.device_address = reinterpret_cast<DevicePointer>(device.data());
+    copy.bytes = slot_bytes;
+  }
+  MockCuda::set("hold_copies", 1);
+  test::allocations().arm(1);
+  for (Copy& copy : all) {
+    engine.start(copy);
+    engine.flush();
+  }
+  MockCuda::set("hold_copies", 0);
+  while (engine.in_flight() > 0)
+    ASSERT_NE(next(), nullptr);
+  test::allocations().disarm();
+  EXPECT_FALSE(test::allocations().struck());
 }
 
 TEST_F(CudaCopies, MoveBothWays) {
