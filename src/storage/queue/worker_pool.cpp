@@ -153,7 +153,9 @@ unsigned WorkerPool::withdraw_all(const Inbox& inbox) {
   const std::lock_guard lock(mutex_);
   std::size_t count = 0;
   for (auto& [place, line] : lines_)
-    count += std::erase_if(line.jobs, [&](const Job& job) { return job.inbox == &inbox; });
+    count += std::erase_if(line.jobs, [&](const Job& job) {
+      return job.inbox == &inbox && job.operation->kind != Kind::close;
+    });
   std::erase_if(lines_, [](const auto& entry) { return entry.second.is_unused(); });
   return static_cast<unsigned>(count);
 }

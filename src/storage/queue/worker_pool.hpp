@@ -65,7 +65,8 @@ class WorkerPool {
   void execute(Operation& operation, Inbox& inbox, Place place = 0);
   // Takes back an operation that no worker has begun. Returns false if it is too late.
   bool withdraw(Operation& operation);
-  // The same for all operations of one queue; returns how many there were.
+  // The same for all operations of one queue but closes, without which their files would stay open;
+  // returns how many there were.
   unsigned withdraw_all(const Inbox& inbox);
 
  private:

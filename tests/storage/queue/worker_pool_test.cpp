@@ -132,6 +132,27 @@ TEST_F(Pool, WithdrawsOnlyWhatNobodyHasBegun) {
   EXPECT_EQ(waiting.result, 77) << "executed all the same";
 }
 
+// Of a queue that ends: its files would stay open.
+TEST_F(Pool, WithdrawsNoClose) {
+  BlockedFile blocked;
+  std::atomic<bool> closed = false;
+  WorkerPool pool(1, [&](Operation& operation) {
+    operation.kind == Kind::close ? closed.store(true) : execute_blocking(operation);
+  });
+  Operation begun = blocked.operation();
+  Operation waiting{.kind = Kind::path_status, .path = "/"};
+  Operation close{.kind = Kind::close};
+  pool.execute(begun, inbox);
+  ASSERT_TRUE(test::eventually(
+      [&] { return !pool.withdraw(begun) || (pool.execute(begun, inbox), false); }));
+  pool.execute(waiting, inbox);
+  pool.execute(close, inbox);
+  EXPECT_EQ(pool.withdraw_all(inbox), 1U);
+  blocked.release();
+  ASSERT_TRUE(gather_all(2));
+  EXPECT_TRUE(closed);
+}
+
 TEST_F(Pool, DestructionFinishesWhatWasGivenToIt) {
   std::vector<Operation> operations;
   {
