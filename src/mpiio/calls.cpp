@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -137,13 +138,28 @@ void show_hints(const OpenedFile& file, MPI_File handle) {
   PMPI_Info_free(&info);
 }
 
+// Opens a file by `open()`, which is collective: the other ranks wait for one without memory, so it
+// ends the job.
+template <class Open>
+void opening(MPI_Comm communicator, const std::string& path, const Open& open) {
+  try {
+    open();
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "ferry: no memory for opening %s\n", path.c_str());
+    PMPI_Abort(communicator, EXIT_FAILURE);
+    throw;
+  }
+}
+
 // Files that the MPI library has, too. If Ferry cannot have it, the library has it all the same.
 void open_beside(MPI_Comm communicator, const std::string& path, int mode, MPI_Info info,
                  MPI_File handle) {
   try {
-    const auto file = std::make_shared<OpenedFile>(communicator, handle, path, mode, info);
-    add(handle, file);
-    show_hints(*file, handle);
+    opening(communicator, path, [&] {
+      const auto file = std::make_shared<OpenedFile>(communicator, handle, path, mode, info);
+      add(handle, file);
+      show_hints(*file, handle);
+    });
   } catch (const std::exception& error) {
     const std::string why = std::string("the MPI library does all MPI-IO: ") + error.what();
     if (rank_in(communicator) == 0 && !is_disabled(info, hints_of_the_environment()))
@@ -168,12 +184,14 @@ int open_alone(MPI_Comm communicator, const std::string& path, int mode, MPI_Inf
   int result = MPI_SUCCESS;
   *handle = MPI_FILE_NULL;
   const int code = guarded(MPI_FILE_NULL, [&] {
-    const auto file = std::make_shared<OpenedFile>(communicator, path, mode, info, Alone{});
-    result = library().file_open(communicator, "/dev/null", access, info, handle);
-    if (result != MPI_SUCCESS) return;
-    file->hold(*handle);
-    add(*handle, file);
-    show_hints(*file, *handle);
+    opening(communicator, path, [&] {
+      const auto file = std::make_shared<OpenedFile>(communicator, path, mode, info, Alone{});
+      result = library().file_open(communicator, "/dev/null", access, info, handle);
+      if (result != MPI_SUCCESS) return;
+      file->hold(*handle);
+      add(*handle, file);
+      show_hints(*file, *handle);
+    });
   });
   return code != MPI_SUCCESS ? code : result;
 }

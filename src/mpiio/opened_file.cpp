@@ -353,6 +353,21 @@ std::shared_ptr<const TypeMap> OpenedFile::memory_of(std::int64_t at,
   }
 }
 
+std::shared_ptr<const TypeMap> OpenedFile::memory_of(std::int64_t at, const Arguments& arguments,
+                                                     Refusal& refusal) const {
+  try {
+    try {
+      return memory_of(at, arguments);
+    } catch (const Error& error) {
+      refusal.error = error.code().value();
+      refusal.why = error.reason();
+    }
+  } catch (const std::bad_alloc&) {  // of the error, too, which then has no text
+    if (refusal.error == 0) refusal.error = ENOMEM;
+  }
+  return nullptr;
+}
+
 void OpenedFile::count(std::int64_t moved) {
   ++transfers_;
   bytes_ += moved;
@@ -376,14 +391,11 @@ void OpenedFile::meet_after_library(Direction direction) {
 std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
                                    const Arguments& arguments) {
   meet_after_library(direction);
-  if (atomic_) return move_in_turn(direction, offset, arguments)();
+  if (atomic_) return agree_in_turn(move_in_turn(direction, offset, arguments));
   const std::int64_t at = bytes_before(offset);
-  std::shared_ptr<const TypeMap> map;
-  try {
-    map = memory_of(at, arguments);
-  } catch (const Error& error) {
-    file_.refuse(call_of(direction), error.reason(), error.code().value());
-  }
+  Refusal refusal;
+  const auto map = memory_of(at, arguments, refusal);
+  if (map == nullptr) file_.refuse(call_of(direction), refusal.why, refusal.error);
   return direction == Direction::read
              ? file_.read_at_all(at, arguments.buffer, *map, count_of(arguments))
              : file_.write_at_all(at, arguments.buffer, *map, count_of(arguments));
@@ -393,36 +405,35 @@ collective::Transfer OpenedFile::start(Direction direction, MPI_Offset offset,
                                        const Arguments& arguments) {
   meet_after_library(direction);
   const std::int64_t at = bytes_before(offset);
-  std::shared_ptr<const TypeMap> map;
-  try {
-    map = memory_of(at, arguments);
-  } catch (const Error& error) {
+  Refusal refusal;
+  const auto map = memory_of(at, arguments, refusal);
+  if (map == nullptr) {
     // What has begun cannot be left to the library.
-    const int number = error.code().value();
-    return file_.irefuse(call_of(direction), error.reason(),
-                         number == left_errno ? ENOTSUP : number);
+    return file_.irefuse(call_of(direction), refusal.why,
+                         refusal.error == left_errno ? ENOTSUP : refusal.error);
   }
   return direction == Direction::read
              ? file_.iread_at_all(at, arguments.buffer, *map, count_of(arguments))
              : file_.iwrite_at_all(at, arguments.buffer, *map, count_of(arguments));
 }
 
-std::function<std::int64_t()> OpenedFile::move_in_turn(Direction direction, MPI_Offset offset,
-                                                       const Arguments& arguments) {
-  std::int64_t moved = 0;
-  int error = 0;
+OpenedFile::InTurn OpenedFile::move_in_turn(Direction direction, MPI_Offset offset,
+                                            const Arguments& arguments) {
+  InTurn done{direction};
   try {
-    moved = move_here(direction, offset, arguments);
+    done.moved = move_here(direction, offset, arguments);
   } catch (const std::exception&) {
-    error = error_of_exception();
+    done.error = error_of_exception();
   }
-  return [this, direction, moved, error] {
-    const char* what =
-        direction == Direction::read ? "reading in atomic mode" : "writing in atomic mode";
-    shared().team().agree(error, what, file_.path());
-    count_in_turn();
-    return moved;
-  };
+  return done;
+}
+
+std::int64_t OpenedFile::agree_in_turn(const InTurn& done) {
+  const char* what =
+      done.direction == Direction::read ? "reading in atomic mode" : "writing in atomic mode";
+  shared().team().agree(done.error, what, file_.path());
+  count_in_turn();
+  return done.moved;
 }
 
 void OpenedFile::transfer_at(Direction direction, MPI_Offset offset, const Arguments& arguments,
@@ -496,9 +507,9 @@ void OpenedFile::transfer_at_here(Direction direction, MPI_Offset offset,
 
 void OpenedFile::begin_at(Direction direction, MPI_Offset offset, const Arguments& arguments) {
   if (atomic_) {
-    end_ = move_in_turn(direction, offset, arguments);
+    split_ = move_in_turn(direction, offset, arguments);
   } else {
-    end_ = [transfer = start(direction, offset, arguments)]() mutable { return transfer.wait(); };
+    split_ = start(direction, offset, arguments);
   }
 }
 
@@ -507,7 +518,10 @@ void OpenedFile::begin_next(Direction direction, const Arguments& arguments) {
 }
 
 void OpenedFile::end(MPI_Status* status) {
-  const std::int64_t moved = std::exchange(end_, nullptr)();
+  auto begun = std::exchange(split_, std::monostate());
+  const auto* in_turn = std::get_if<InTurn>(&begun);
+  const std::int64_t moved =
+      in_turn != nullptr ? agree_in_turn(*in_turn) : std::get<collective::Transfer>(begun).wait();
   count(moved);
   fill_in(status, moved);
 }

@@ -17,11 +17,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <variant>
 
 #include <mpi.h>
 
@@ -101,7 +101,7 @@ class OpenedFile {
   // Split ones.
   void begin_at(Direction direction, MPI_Offset offset, const Arguments& arguments);
   void begin_next(Direction direction, const Arguments& arguments);
-  bool is_split() const { return static_cast<bool>(end_); }
+  bool is_split() const { return !std::holds_alternative<std::monostate>(split_); }
   void end(MPI_Status* status);
 
   // The rest is for files that Ferry has alone.
@@ -196,10 +196,14 @@ class OpenedFile {
   // The transfers of collective calls.
   collective::Transfer start(Direction direction, MPI_Offset offset, const Arguments& arguments);
   std::int64_t carry_out(Direction direction, MPI_Offset offset, const Arguments& arguments);
-  // In atomic mode: moves the data now, and returns a function that agrees with the other ranks on
-  // errors.
-  std::function<std::int64_t()> move_in_turn(Direction direction, MPI_Offset offset,
-                                             const Arguments& arguments);
+  // In atomic mode: moves the data now; agrees with the other ranks on errors later.
+  struct InTurn {
+    Direction direction = Direction::read;
+    std::int64_t moved = 0;
+    int error = 0;
+  };
+  InTurn move_in_turn(Direction direction, MPI_Offset offset, const Arguments& arguments);
+  std::int64_t agree_in_turn(const InTurn& done);
   void count(std::int64_t moved);
   // Of a collective transfer in atomic mode: each rank carries it out by itself.
   void count_in_turn();
@@ -219,6 +223,13 @@ class OpenedFile {
   // to, and has the file.
   std::shared_ptr<const collective::TypeMap> memory_of(std::int64_t at,
                                                        const Arguments& arguments) const;
+  // Null: why this rank cannot take part, which the others wait to be told.
+  struct Refusal {
+    int error = 0;
+    std::string why;
+  };
+  std::shared_ptr<const collective::TypeMap> memory_of(std::int64_t at, const Arguments& arguments,
+                                                       Refusal& refusal) const;
 
   const bool is_first_rank_;
   MPI_File handle_;
@@ -238,7 +249,7 @@ class OpenedFile {
   std::atomic<MPI_Offset> position_ = 0;   // of such a file; in etypes
   std::atomic<bool> atomic_ = false;
   bool is_closed_ = false;  // by the end of the program, which may go on to use the handle
-  std::function<std::int64_t()> end_;        // of the split transfer; returns the bytes
+  std::variant<std::monostate, collective::Transfer, InTurn> split_;  // that was begun
   std::atomic<std::int64_t> transfers_ = 0;  // threads may wait for requests at the same time
   std::atomic<std::int64_t> bytes_ = 0;
   std::int64_t left_ = 0;

@@ -10,7 +10,8 @@
 
 namespace ferry::mpiio {
 
-SharedNumbers::SharedNumbers(MPI_Comm communicator) : team_(communicator) {
+SharedNumbers::SharedNumbers(MPI_Comm communicator)
+    : team_(communicator), steps_(static_cast<std::size_t>(team_.size())) {
   const MPI_Aint bytes = team_.rank() == 0 ? static_cast<MPI_Aint>(Number::count) * 8 : 0;
   void* numbers = nullptr;
   PMPI_Win_allocate(bytes, sizeof(std::int64_t), MPI_INFO_NULL, team_.communicator(), &numbers,
@@ -40,12 +41,13 @@ std::int64_t SharedNumbers::add(Number number, std::int64_t value) {
 }
 
 MPI_Offset SharedNumbers::advance_in_order(MPI_Offset etypes) {
-  std::vector<MPI_Offset> all(static_cast<std::size_t>(team_.size()));
-  team_.gather(&etypes, sizeof etypes, all.data());
+  team_.gather(&etypes, sizeof etypes, steps_.data());
   MPI_Offset first = 0;
-  if (team_.rank() == 0) first = advance(std::accumulate(all.begin(), all.end(), MPI_Offset{0}));
+  if (team_.rank() == 0) {
+    first = advance(std::accumulate(steps_.begin(), steps_.end(), MPI_Offset{0}));
+  }
   team_.broadcast(&first, sizeof first);
-  return std::accumulate(all.begin(), all.begin() + team_.rank(), first);
+  return std::accumulate(steps_.begin(), steps_.begin() + team_.rank(), first);
 }
 
 SharedNumbers::Turn::Turn(SharedNumbers& numbers) : numbers_(numbers) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <mpi.h>
 
@@ -54,6 +55,7 @@ class SharedNumbers {
   std::int64_t add(Number number, std::int64_t value);
 
   const collective::Team team_;
+  std::vector<MPI_Offset> steps_;  // of all ranks, in advance_in_order(): no memory is needed there
   MPI_Win window_ = MPI_WIN_NULL;
 };
 

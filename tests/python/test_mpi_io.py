@@ -778,6 +778,31 @@ def while_a_server_fails(
     return found
 
 
+def without_memory(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """The program on a mock of Ceph's library, which allocates for itself."""
+    settings, library = folder / "ceph.conf", folder / "libcephfs.so.2"
+    settings.write_text("/\n")
+    if not library.exists():
+        library.symlink_to(BUILD / "mocks" / "libcephfs_mock.so")
+    uri = f"ceph:{folder / 'file'}?conf={settings}"
+    return under_ferry(2, BUILD / "mpiio_lacks_memory", uri, *words, LD_LIBRARY_PATH=str(folder))
+
+
+def test_a_rank_without_memory(tmp_path: Path) -> None:
+    done = without_memory(tmp_path)
+    assert transfers(done) > 0
+    found = cases(done.stdout)
+    assert len(found) == 8
+    assert set(found.values()) == {"[fails or works on all ranks] [fails or works on all ranks]"}, done.stdout
+
+
+@pytest.mark.parametrize("allocation", [5, 7])
+def test_a_rank_without_memory_for_opening_ends_the_job(tmp_path: Path, allocation: int) -> None:
+    done = without_memory(tmp_path, allocation)
+    assert done.returncode != 0
+    assert "no memory for opening ceph:" in done.stderr
+
+
 def wait_for(path: Path, program: subprocess.Popen[str]) -> None:
     """Waits until the program has made the file."""
     end = time.monotonic() + 100
