@@ -226,7 +226,7 @@ class Reading : private Rounds {
 
 int read_exchanged(MethodContext& context, const RankRequest& request,
                    ExchangePlan& plan) noexcept {
-  return Reading(context, request, plan).run();
+  return carried_out<Reading>(context, request, plan);
 }
 
 }  // namespace ferry::collective

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <new>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -285,5 +287,18 @@ class Rounds {
 
   const storage::Kind kind_;
 };
+
+// A rank that lacks memory ends the job, because the others wait for it: here, where the memory
+// that messages are on their way to is still there.
+template <class Exchange>
+int carried_out(MethodContext& context, const RankRequest& request, ExchangePlan& plan) {
+  std::optional<Exchange> exchange;
+  try {
+    exchange.emplace(context, request, plan);
+    return exchange->run();
+  } catch (const std::bad_alloc&) {
+    context.team.end_job("an exchange of data");
+  }
+}
 
 }  // namespace ferry::collective

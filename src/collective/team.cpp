@@ -248,8 +248,8 @@ std::int64_t Team::maximum_sent(std::int64_t value) const {
 }
 
 void Team::end_job(const char* what, std::string_view path) const {
-  std::fprintf(stderr, "ferry: rank %d has no memory for %s %.*s\n", first_rank_ + rank_, what,
-               static_cast<int>(path.size()), path.data());
+  std::fprintf(stderr, "ferry: rank %d has no memory for %s%s%.*s\n", first_rank_ + rank_, what,
+               path.empty() ? "" : " ", static_cast<int>(path.size()), path.data());
   MPI_Abort(communicator_, EXIT_FAILURE);
   std::abort();
 }

@@ -109,7 +109,7 @@ class Team {
   std::int64_t maximum_sent(std::int64_t value) const;
 
   // Ends the job, because this rank has no memory to go on, and the others wait for it.
-  [[noreturn]] void end_job(const char* what, std::string_view path) const;
+  [[noreturn]] void end_job(const char* what, std::string_view path = {}) const;
 
  private:
   void find_neighbours();

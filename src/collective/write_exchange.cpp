@@ -205,7 +205,7 @@ class Writing : private Rounds {
 
 int write_exchanged(MethodContext& context, const RankRequest& request,
                     ExchangePlan& plan) noexcept {
-  return Writing(context, request, plan).run();
+  return carried_out<Writing>(context, request, plan);
 }
 
 }  // namespace ferry::collective

@@ -1,9 +1,10 @@
 // A program of MPI-IO that knows nothing of Ferry: on its last rank each allocation of a call fails
 // in turn. Each line names a call and in how many ways it failed, or what was wrong then.
 //
-//   mpiexec -n 2 mpiio_lacks_memory URI [NUMBER]
+//   mpiexec -n 2 mpiio_lacks_memory URI [NUMBER | exchange]
 //
-//   NUMBER  only the opening, and of its allocations only this one fails
+//   NUMBER    only the opening, and of its allocations only this one fails
+//   exchange  only a write in which the ranks exchange data
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -72,14 +73,15 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   MPI_File file = MPI_FILE_NULL;
-  MPI_Info info = MPI_INFO_NULL;  // in an exchange of the ranks, one without memory ends the job
+  const bool exchanges = argc > 2 && std::strcmp(argv[2], "exchange") == 0;
+  MPI_Info info = MPI_INFO_NULL;
   MPI_Info_create(&info);
-  MPI_Info_set(info, "romio_cb_write", "disable");
+  MPI_Info_set(info, "romio_cb_write", exchanges ? "enable" : "disable");
   MPI_Info_set(info, "romio_cb_read", "disable");
   const auto open = [&] {
     return MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file);
   };
-  if (argc > 2) {
+  if (argc > 2 && !exchanges) {
     print("open", std::to_string(agreed(call_without(std::strtoull(argv[2], nullptr, 10), open))));
     if (file != MPI_FILE_NULL) MPI_File_close(&file);
     MPI_Finalize();
@@ -88,12 +90,14 @@ int main(int argc, char** argv) {
   if (open() != MPI_SUCCESS) MPI_Abort(MPI_COMM_WORLD, 1);
   std::string data(block_bytes, static_cast<char>('a' + rank));
   const MPI_Offset at = MPI_Offset{rank} * block_bytes;
-  for (const int atomic : {0, 1}) {
+  const auto write = [&] {
+    return MPI_File_write_at_all(file, at, data.data(), block_bytes, MPI_BYTE, MPI_STATUS_IGNORE);
+  };
+  if (exchanges) fail_each("write_at_all", write);
+  for (int atomic = 0; atomic < 2 && !exchanges; ++atomic) {
     MPI_File_set_atomicity(file, atomic);
     const std::string in = atomic != 0 ? " in atomic mode" : "";
-    fail_each(("write_at_all" + in).c_str(), [&] {
-      return MPI_File_write_at_all(file, at, data.data(), block_bytes, MPI_BYTE, MPI_STATUS_IGNORE);
-    });
+    fail_each(("write_at_all" + in).c_str(), write);
     fail_each(("read_at_all" + in).c_str(), [&] {
       return MPI_File_read_at_all(file, at, data.data(), block_bytes, MPI_BYTE, MPI_STATUS_IGNORE);
     });

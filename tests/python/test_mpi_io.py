@@ -803,6 +803,12 @@ def test_a_rank_without_memory_for_opening_ends_the_job(tmp_path: Path, allocati
     assert "no memory for opening ceph:" in done.stderr
 
 
+def test_a_rank_without_memory_in_an_exchange_ends_the_job(tmp_path: Path) -> None:
+    done = without_memory(tmp_path, "exchange")
+    assert done.returncode != 0
+    assert re.search("^ferry: rank 1 has no memory for an exchange of data$", done.stderr, re.MULTILINE), done.stderr
+
+
 def wait_for(path: Path, program: subprocess.Popen[str]) -> None:
     """Waits until the program has made the file."""
     end = time.monotonic() + 100
