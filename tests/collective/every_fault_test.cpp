@@ -266,6 +266,7 @@ TEST(EveryFault, OfOneRanksStorageIsToldToAllRanks) {
     }
   }
   std::cout << "[  POINTS  ] " << points << '\n';
+  EXPECT_GT(points, 0U) << "no point was reached";
 }
 
 // Collective. All faults of the library's own kind on the first and on the last rank.
@@ -301,6 +302,7 @@ TEST(EveryFault, OfOneRanksSystemCallsIsToldToAllRanks) {
     points += fail_each_of(fault, options_of(method, 2, 4000), "a system call");
   }
   std::cout << "[  POINTS  ] " << points << '\n';
+  EXPECT_GT(points, 0U) << "no point was reached";
 }
 
 // In the middle of an exchange, a rank without memory ends the job.
@@ -317,6 +319,7 @@ TEST(EveryFault, OfOneRanksAllocationsIsToldToAllRanks) {
   options.write_sieving = options.read_sieving = Sieving::enabled;
   points += fail_each_of(fault, options, "an allocation, sieving");
   std::cout << "[  POINTS  ] " << points << '\n';
+  EXPECT_GT(points, 0U) << "no point was reached";
 }
 
 // A rank with two CPUs converts much data by two threads.
@@ -382,6 +385,7 @@ TEST(EveryFault, OfOneFilesErrorsIsToldToAllFiles) {
   };
   const std::uint64_t points = fail_each_once(allocations(), random, run, 1);
   std::cout << "[  POINTS  ] " << points << '\n';
+  EXPECT_GT(points, 0U) << "no point was reached";
 }
 
 }  // namespace

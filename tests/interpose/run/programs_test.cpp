@@ -441,6 +441,7 @@ TEST_F(ServedPrograms, EachSystemCallOfTheLibraryMayFail) {
     });
   }
   std::cout << "[  POINTS  ] " << points << '\n';
+  EXPECT_GT(points, 0U) << "no point was reached";
 }
 
 // A program that buffers is told of an error by a call, or by a line at its end; else its file is
@@ -469,6 +470,7 @@ TEST_F(RunPrograms, EachSystemCallOfABufferedProgramMayFail) {
     });
   }
   std::cout << "[  POINTS  ] " << points << '\n';
+  EXPECT_GT(points, 0U) << "no point was reached";
 }
 
 // As cat makes them, where it does not write to a terminal or a pipe.
