@@ -141,13 +141,19 @@ class RankRepeat {
     team_.agree_on(tried, [&] { access_->open(); });
     team_.agree_on(tried, [&] {
       std::vector<std::byte> expected(cell_.transfer_bytes);
+      std::optional<Error> failed;  // the others wait for this rank's transfers all the same
       for (std::uint64_t at = 0; at < part_.bytes(); at += expected.size()) {
-        contents->get(expected.data(), expected.size(), part_.offset_of(at));
+        try {
+          contents->get(expected.data(), expected.size(), part_.offset_of(at));
+        } catch (const Error& error) {
+          if (!failed) failed = error;
+        }
         std::memset(memory_.data(), static_cast<int>(~expected[0]), expected.size());
         access_->transfer(memory_.data(), at, expected.size());
         wrong_ = wrong_ || std::memcmp(memory_.data(), expected.data(), expected.size()) != 0;
       }
       access_->end_transfers();
+      if (failed) throw Error(*failed);
     });
     team_.agree_on(tried, [&] { access_->close(); });
     agree_on_contents();
