@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "crash/recorded.hpp"
+
 namespace ferry::test {
 
 // Where bytes may come from: the files that were there before, the writes of the program in turn,
@@ -63,9 +65,6 @@ struct MadeCall {
 };
 
 enum class CrashKind : std::uint8_t { power, process };
-
-// The names that are there after a crash, and what is under them.
-using FoundFiles = std::map<std::string, std::string, std::less<>>;
 
 // A file that is there before the program begins, durably.
 struct FirstFile {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -228,6 +229,58 @@ TEST(CrashStatesOfALog, ASyncCoversWhatWasAnsweredBefore) {
   const std::string written = "newooooooo";
   EXPECT_EQ(states(2), std::vector<std::string>{written});
   EXPECT_EQ(states(5), (std::vector<std::string>{written, std::string(10, 'o')}));
+}
+
+// Names in folders: which may be missing after the sync of what.
+TEST(CrashStatesOfALog, AFolderSecuresItsNames) {
+  using What = Recorded::What;
+  const std::vector<std::pair<std::string, std::string>> first = {{"/", ""}, {"folder/", ""}};
+  const auto may_be_lost = [&](std::size_t synced, SyncedName names) {
+    const std::vector<Recorded> log = {
+        {.what = What::create, .file = 2, .name = "folder/new", .answered = 1, .folder = 1},
+        {.what = What::rename,
+         .file = 2,
+         .name = "folder/new",
+         .new_name = "folder/newer",
+         .answered = 2,
+         .folder = 1},
+        {.what = What::sync, .file = synced, .asked = 3, .answered = 4}};
+    Random random(1);
+    std::set<std::string> found;
+    CrashStates(log, log.size(), first, names).each(100, random, [&](const FoundFiles& state) {
+      std::string all;
+      for (const auto& [name, bytes] : state)
+        all += name + " ";
+      found.insert(all);
+    });
+    return found;
+  };
+  const std::string nothing = "folder/ ";
+  const std::string old_name = "folder/ folder/new ";
+  const std::string new_name = "folder/ folder/newer ";
+  using Found = std::set<std::string>;
+  EXPECT_EQ(may_be_lost(1, SyncedName::not_kept), (Found{new_name}));
+  EXPECT_EQ(may_be_lost(2, SyncedName::kept), (Found{old_name, new_name}));
+  EXPECT_EQ(may_be_lost(2, SyncedName::not_kept), (Found{nothing, old_name, new_name}));
+  EXPECT_EQ(may_be_lost(0, SyncedName::not_kept), (Found{nothing, old_name, new_name}));
+}
+
+TEST(CrashStatesOfALog, AFileNeedsItsFolder) {
+  using What = Recorded::What;
+  const std::vector<Recorded> log = {
+      {.what = What::create,
+       .file = 1,
+       .name = "folder",
+       .answered = 1,
+       .folder = 0,
+       .is_folder = true},
+      {.what = What::create, .file = 2, .name = "folder/new", .answered = 2, .folder = 1},
+      {.what = What::sync, .file = 1, .asked = 3, .answered = 4}};
+  Random random(1);
+  CrashStates(log, log.size(), {{"/", ""}}, SyncedName::not_kept)
+      .each(100, random, [](const FoundFiles& state) {
+        EXPECT_EQ(state.contains("folder/"), state.contains("folder/new"));
+      });
 }
 
 }  // namespace

@@ -23,24 +23,10 @@
 
 #include "base/futex.hpp"
 #include "base/sanitizer.hpp"
+#include "crash/recorded.hpp"
 #include "storage/storage.hpp"
 
 namespace ferry::test {
-
-// One change of a file or a name, or a sync.
-struct Recorded {
-  enum class What : std::uint8_t { write, truncate, create, rename, unlink, sync };
-
-  What what = What::write;
-  std::size_t file = 0;      // in the order in which they came to be
-  std::uint64_t offset = 0;  // of a truncation: the new size
-  std::string data = {};
-  std::string name = {};  // create, unlink, and the old one of a rename
-  std::string new_name = {};
-  bool durable = false;        // a write by a handle with O_DSYNC
-  std::uint64_t asked = 0;     // when Ferry asked for it
-  std::uint64_t answered = 0;  // when Ferry had the answer; 0: never
-};
 
 enum class SeededFault : std::uint8_t {
   none,
