@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -178,7 +179,8 @@ void CopyTarget::open(const storage::Status& source) {
   if (in_place_) open_in_place();
 }
 
-// A free name in the destination's folder. Returns false if an existing destination can only be
+// A free name in the destination's folder. The lock tells other commands that a copy writes the
+// file (python/ferry/replacing.py). Returns false if an existing destination can only be
 // overwritten in place.
 bool CopyTarget::open_scratch(std::uint32_t mode) {
   const Name name(to_);
@@ -191,6 +193,7 @@ bool CopyTarget::open_scratch(std::uint32_t mode) {
   // An unanswered request may have created it.
   if (error == 0 || error == -ETIMEDOUT) scratch_ = path;
   checked(error, to_);  // the other name is ours only
+  if (const int fd = file_.get()->descriptor(); fd >= 0) ::flock(fd, LOCK_EX | LOCK_NB);
   if (!exists_ || (is_owned_alike() && keep_permissions())) return true;
   file_.close();
   checked(calls_.run({.kind = Kind::unlink, .path = scratch_.c_str()}), to_);
@@ -252,6 +255,18 @@ void CopyTarget::publish(std::uint64_t bytes) {
   }
   scratch_.clear();
   reserved_ = false;
+  make_name_durable();
+}
+
+// Servers store a change of names before they answer it.
+void CopyTarget::make_name_durable() {
+  if (storage::scheme_of(to_) != Scheme::posix) return;
+  const std::string folder = to_.substr(0, Name(to_).begin);
+  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;  // a folder may be written and not be read
+  const int error = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  if (error != 0 && error != EINVAL && error != ENOTSUP) throw Error(error, "syncing " + folder);
 }
 
 Remains CopyTarget::give_up() {

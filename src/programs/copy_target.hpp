@@ -23,7 +23,7 @@ class CopyTarget {
   const std::string& path() const { return to_; }
   // All is written: sets the file's size.
   void trim(std::uint64_t bytes);
-  // Gives the file its name.
+  // Gives the file its name, durably.
   void publish(std::uint64_t bytes);
   // After a failure.
   Remains give_up();
@@ -41,6 +41,7 @@ class CopyTarget {
   bool is_owned_alike();
   void open_in_place();
   void reserve();
+  void make_name_durable();
 
   storage::SyncCalls& calls_;
   const CopyOptions& options_;
