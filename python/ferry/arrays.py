@@ -206,10 +206,11 @@ def save(
 ) -> None:
     """Writes an array as ``.npy``, or its bare bytes.
 
-    A file that exists is replaced once the new one, written beside it, is whole and durable; if
-    anything is raised before, it is as it was. It is written in place, and an error leaves it
-    incomplete, where that cannot be: it is not a regular file or has several names, or its folder does
-    not let a file of its owner be made.
+    The file is durable when the call returns. It is written beside, under a temporary name, and gets its
+    name once it is whole and durable; if anything is raised before, or a crash comes before, a file that
+    exists is as it was. It is written in place, and an error or a crash leaves it incomplete, where that
+    cannot be: it is not a regular file or has several names, or its folder does not let a file of its
+    owner be made.
 
     Args:
         path: the file; it is replaced if it exists. No suffix is added.
@@ -278,7 +279,7 @@ def _replacement(path: Path, engine: Engine) -> Iterator[tuple[str, bool, int]]:
         return
     scratch = in_folder(folder_of(name), os.path.basename(beside("")))
     try:
-        yield scratch, mode is not None, 0o666 if mode is None else mode & 0o777
+        yield scratch, True, 0o666 if mode is None else mode & 0o777
         engine.rename(scratch, name)
     except BaseException as error:
         remove_after(error, lambda: engine.unlink(scratch), scratch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from rich.console import Console
@@ -9,12 +10,15 @@ from rich.console import Console
 from ferry import output_files, terminal
 from ferry.native import run_copy
 from ferry.sizes import format_size
+from ferry.uris import is_uri
 
 
 def run(source: str, target: str, json_path: str | None, overwrite: bool) -> None:
     """Copies a file, prints one line and writes the JSON file (``ferry.cp/1``). Raises FerryError."""
 
     def copied() -> dict[str, Any]:
+        if not is_uri(target):
+            output_files.name_left_over(target if os.path.isdir(target) else os.path.dirname(os.path.abspath(target)))
         flags = ["--overwrite"] if overwrite else []
         with terminal.byte_progress() as show:
             done = run_copy(

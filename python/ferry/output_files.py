@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ferry import streams
 from ferry.errors import FerryError
 from ferry.files import check_folder
-from ferry.replacing import replacement
+from ferry.replacing import left_over, replacement
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +27,19 @@ def check_output(path: str | None, overwrite: bool) -> None:
         raise FerryError(f"{path} is a directory; name a file in it")
     if os.path.exists(path) and not overwrite:
         raise FerryError(f"{path} exists; --overwrite replaces it, another name keeps it")
-    check_folder(os.path.dirname(os.path.abspath(path)), 0)
+    folder = os.path.dirname(os.path.abspath(path))
+    check_folder(folder, 0)
+    name_left_over(folder)
+
+
+def name_left_over(folder: str) -> None:
+    """Names temporary files of commands that were cut off, on standard error, in one line."""
+    names = left_over(folder)
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        streams.say(
+            f"{folder} has {', '.join(names[:3])}{more} from a command that was cut off; remove what you do not need"
+        )
 
 
 def report(
@@ -71,13 +84,12 @@ def write_json(path: str, document: Json, overwrite: bool) -> None:
 
 
 def write_bytes(path: str, content: bytes, overwrite: bool) -> None:
-    """Writes a file; an existing one only with ``overwrite``. Raises FerryError."""
+    """Writes a file durably; an existing one only with ``overwrite``. Raises FerryError.
+
+    The name leads to nothing, the older file or the whole new one at any time, a crash included.
+    """
     try:
-        if not overwrite:
-            with open(path, "xb") as file:
-                file.write(content)
-            return
-        with replacement(path) as (place, durable), open(place, "wb") as file:
+        with replacement(path, only_new=not overwrite) as (place, durable), open(place, "wb") as file:
             file.write(content)
             if durable:
                 file.flush()

@@ -1,9 +1,15 @@
-"""New files in place of old ones, which stay intact until the new ones are complete."""
+"""Files that appear under their names, or replace older ones, once they are whole and durable.
+
+The new file is written beside, under a temporary name. A process that writes such a file holds a lock
+(flock) on it: one that nobody locks is left over from a process or a machine that was cut off.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import fcntl
 import os
 import re
 import secrets
@@ -17,36 +23,111 @@ def beside(name: str) -> str:
     return os.path.join(os.path.dirname(name), f".ferry-save-{secrets.token_hex(8)}")
 
 
+def left_over(folder: str) -> list[str]:
+    """Returns the temporary files of ``ferry`` in a folder that no process writes any more."""
+    with contextlib.suppress(OSError):
+        return [name for name in sorted(os.listdir(folder)) if _BESIDE.fullmatch(name) and _is_left_over(folder, name)]
+    return []
+
+
+_BESIDE = re.compile(r"\.ferry-(save|cp)-[0-9a-f]+")
+
+
+def _is_left_over(folder: str, name: str) -> bool:
+    try:
+        descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return stat.S_ISREG(os.fstat(descriptor).st_mode)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: str) -> None:
+    """Makes the names in a folder durable, where the folder may be read and its file system does that."""
+    try:
+        descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def make_folders(folder: str) -> None:
+    """Makes a folder and those that it lies in, durably."""
+    if os.path.isdir(folder):
+        return
+    parent = os.path.dirname(folder)
+    if parent:
+        make_folders(parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder)
+    sync_folder(parent)
+
+
 @contextmanager
-def replacement(path: str) -> Iterator[tuple[str, bool]]:
+def replacement(path: str, *, only_new: bool = False) -> Iterator[tuple[str, bool]]:
     """Gives the path of a file to write; renames it to ``path`` if the block raises nothing.
 
-    Also gives whether that replaces an older file: make the new one durable before the block ends.
-    It keeps the older file's permissions and owner. The older file itself is overwritten if it is
-    not regular, has several names or is read-only, or if its folder does not allow a new file of
-    its owner. Links are followed, also to files without a name (/proc/self/fd).
+    Also gives whether to make the file durable before the block ends; its name is made durable here.
+    The new file keeps an older one's permissions and owner. The older file itself is overwritten if it
+    is not regular, has several names or is read-only, or if its folder does not allow a new file of
+    its owner. Links are followed, also to files without a name (/proc/self/fd). With ``only_new``
+    anything that has the name raises FileExistsError.
     """
+    if only_new and os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     target = os.path.realpath(path)
     named, old = _status(path), _status(target)
     if named is not None and (old is None or not os.path.samestat(named, old)):
         yield path, False
         return
-    scratch = None
+    scratch, lock = None, -1
     if old is None or _may_be_replaced(target, old):
         try:
-            scratch = _make_beside(target, old)
+            scratch, lock = _make_beside(target, old)
         except OSError as error:
             error.filename = path
             raise
     if scratch is None:
-        yield target, False
+        yield target, old is not None and stat.S_ISREG(old.st_mode)
         return
     try:
-        yield scratch, old is not None
-        os.rename(scratch, target)
+        yield scratch, True
+        if only_new:
+            _rename_to_new(scratch, target)
+        else:
+            os.rename(scratch, target)
     except BaseException as error:
         remove_after(error, lambda: os.unlink(scratch), scratch)
         raise
+    finally:
+        os.close(lock)
+    sync_folder(os.path.dirname(target))
+
+
+_AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+
+
+def _rename_to_new(scratch: str, target: str) -> None:
+    """Raises FileExistsError if the name has been taken meanwhile."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.renameat2(_AT_FDCWD, os.fsencode(scratch), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
+        return
+    number = ctypes.get_errno()
+    if number == errno.EINVAL and not os.path.lexists(target):  # the file system has no such call
+        os.rename(scratch, target)
+        return
+    raise OSError(errno.EEXIST if number == errno.EINVAL else number, os.strerror(number), target)
 
 
 def _status(path: str) -> os.stat_result | None:
@@ -85,30 +166,32 @@ def _is_mount_point(path: str) -> bool:
     return path in (re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point) for point in points)
 
 
-def _make_beside(target: str, old: os.stat_result | None) -> str | None:
+def _make_beside(target: str, old: os.stat_result | None) -> tuple[str | None, int]:
+    """Returns its name, none if the older file must be overwritten, and a descriptor that holds its lock."""
     scratch = beside(target)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    if old is None:
-        os.close(os.open(scratch, flags, 0o666))
-        return scratch
     try:
-        descriptor = os.open(scratch, flags, 0o600)
+        descriptor = os.open(scratch, flags, 0o666 if old is None else 0o600)
     except PermissionError:
-        return None
+        if old is None:
+            raise
+        return None, -1
     try:
-        made = os.fstat(descriptor)
-        if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
-            os.fchown(descriptor, old.st_uid, old.st_gid)
-        _keep_permissions(descriptor, target, old)
-        return scratch
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if old is not None:
+            made = os.fstat(descriptor)
+            if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+                os.fchown(descriptor, old.st_uid, old.st_gid)
+            _keep_permissions(descriptor, target, old)
+        return scratch, descriptor
     except BaseException as error:
+        os.close(descriptor)
         with contextlib.suppress(OSError):
             os.unlink(scratch)
         if isinstance(error, PermissionError):  # another owner's file
-            return None
+            return None, -1
         raise
-    finally:
-        os.close(descriptor)
 
 
 # The access control list, where a file has one.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ferry.replacing import left_over
 
 import access_lists
 from support import Command, in_own_mounts, run_program
@@ -164,6 +165,26 @@ def test_interrupted(command: Command, scratch: Path, number: signal.Signals) ->
     assert [path.name for path in scratch.iterdir()] == ["from"]
     assert command.processes() == []
     assert "Traceback" not in message
+
+
+def test_what_a_copy_that_was_cut_off_left_is_named(command: Command, scratch: Path) -> None:
+    (scratch / ".ferry-cp-12").write_bytes(b"a")
+    (scratch / ".ferry-save-a0").write_bytes(b"b")
+    (scratch / ".ferry-cp-mine").write_bytes(b"c")
+    done = command.run("cp", "from", "to")
+    assert done.returncode == 0
+    assert done.stderr == (
+        f"ferry: {scratch} has .ferry-cp-12, .ferry-save-a0 from a command that was cut off; "
+        "remove what you do not need\n"
+    )
+
+
+def test_what_another_copy_writes_is_not_named(command: Command, scratch: Path) -> None:
+    (scratch / "small").write_bytes(b"abc")
+    with long_copy(command, scratch, lambda: parts_in(scratch) and not left_over(str(scratch)), "from", "to"):
+        done = command.run("cp", "small", "copy")
+        assert parts_in(scratch)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_device_is_not_replaced(command: Command, scratch: Path) -> None:

@@ -5,8 +5,10 @@ A line for each program, with what it found, is in docs/results/reliability.md.
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +26,7 @@ NEW = bytes(range(250, 0, -1)) * 19
 class Writer:
     """A command that makes or replaces one file."""
 
-    words: list[str]
+    words: Sequence[object]
     new: bytes
     old: bytes | None = None
     target: str = "to"
@@ -53,7 +55,6 @@ class Writer:
 
 
 LARGE = b"".join(bytes([1 + piece]) * 70_000 + bytes(900_000) for piece in range(5))
-ARRAY = numpy.arange(3000, dtype="<i4")
 
 
 def copied(old: bytes | None = None, new: bytes = NEW, *flags: str, points: int = 40) -> Writer:
@@ -86,11 +87,53 @@ def test_copies(command: Command, scratch: Path, name: str) -> None:
         run.check(writer.look, points=writer.points)
 
 
+# ---- ferry.save ----------------------------------------------------------------------------------
+
+SAVE = """
+import sys, numpy, ferry
+path, count, raw = sys.argv[1], int(sys.argv[2]), len(sys.argv) > 3
+ferry.save(path, numpy.arange(count, dtype="<i4"), raw=raw)
+"""
+
+
+def npy(count: int) -> bytes:
+    stream = io.BytesIO()
+    numpy.lib.format.write_array_header_1_0(stream, {"descr": "<i4", "fortran_order": False, "shape": (count,)})
+    return stream.getvalue() + numpy.arange(count, dtype="<i4").tobytes()
+
+
+def saved(count: int, old: bytes | None, *flags: str, points: int = 40) -> Writer:
+    new = npy(count) if not flags else npy(count)[128:]
+    words = [sys.executable, "-c", SAVE, "{}/to", count, *flags]
+    return Writer(words, new, old, scratch=r"\.ferry-save-[0-9a-f]+", points=points)
+
+
+SAVES = {
+    "new": saved(3000, None),
+    "over": saved(3000, npy(2500)),
+    "raw": saved(3000, None, "raw"),
+    "empty-over": saved(0, npy(2500)),
+    "large-over": saved(1_000_000, npy(2500), points=12),
+}
+
+
+@pytest.mark.parametrize("name", SAVES)
+def test_saves(command: Command, scratch: Path, name: str) -> None:
+    writer = SAVES[name]
+    with recorded(scratch, writer.words, writer.fill, environment=command.environment) as run:
+        assert run.status == 0, run.output()
+        run.check(writer.look, points=writer.points)
+
+
+# ---- what the test is for ------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("syncs", ["files", "folders"])
-@pytest.mark.parametrize("name", ["new", "over"])
-def test_a_copy_without_its_syncs_is_found(command: Command, scratch: Path, name: str, syncs: str) -> None:
-    writer = COPIES[name]
-    words = command.arguments(*writer.words)
+@pytest.mark.parametrize("name", ["copy", "copy-over", "save", "save-over"])
+def test_a_writer_without_its_syncs_is_found(command: Command, scratch: Path, name: str, syncs: str) -> None:
+    what, _, over = name.partition("-")
+    writer = (COPIES if what == "copy" else SAVES)[over or "new"]
+    words = command.arguments(*writer.words) if what == "copy" else writer.words
     with (
         recorded(scratch, words, writer.fill, environment=command.environment, syncs=syncs) as run,
         pytest.raises(AssertionError, match="lost|neither"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import stat
@@ -13,6 +14,7 @@ import pytest
 
 import access_lists
 import ferry
+from ferry.replacing import replacement
 from support import in_own_mounts, raises_errno, run_program, run_python
 
 OLD = numpy.arange(1000)
@@ -153,3 +155,32 @@ def test_an_interruption_leaves_the_old_file(tmp_path: Path, path: Path) -> None
         ferry.save(path, NEW, progress=interrupt)
     numpy.testing.assert_array_equal(ferry.load(path), OLD)
     assert os.listdir(tmp_path) == ["array.npy"]
+
+
+def test_a_new_file_takes_no_name_that_was_given_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(FileExistsError), replacement(str(path), only_new=True) as (place, durable):
+        assert durable
+        Path(place).write_bytes(b"new")
+        path.write_bytes(b"another's")
+    assert path.read_bytes() == b"another's"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_new_file_is_one_where_no_name_can_be_kept_from_replacing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Older:
+        """A file system without RENAME_NOREPLACE."""
+
+        def renameat2(self, *_: object) -> int:
+            ctypes.set_errno(errno.EINVAL)
+            return -1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Older())
+    with replacement(str(tmp_path / "file"), only_new=True) as (place, _):
+        Path(place).write_bytes(b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    with pytest.raises(FileExistsError), replacement(str(tmp_path / "other"), only_new=True):
+        (tmp_path / "other").write_bytes(b"another's")
+    assert sorted(os.listdir(tmp_path)) == ["file", "other"]

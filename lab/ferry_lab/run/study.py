@@ -22,6 +22,7 @@ from ferry import output_files, streams, terminal
 from ferry.errors import FerryError
 from ferry.files import check_folder, signals_ignored
 from ferry.native import Json
+from ferry.replacing import make_folders
 from ferry.sizes import KIB, MIB
 from ferry_lab.render import plots
 from ferry_lab.render.sections import Answer, Section, conclusions
@@ -33,7 +34,7 @@ from ferry_lab.run.estimate import Estimate, describe_s
 from ferry_lab.run.measuring import Measurement, run_plan
 from ferry_lab.run.plan import Cell, Plan, RanksCell, RuntimeSettings
 from ferry_lab.run.study_files import PLOTS, REPORT_HTML, RESULTS_CSV, RESULTS_JSON
-from ferry_lab.run.unfinished import Kept, Unfinished, complete_rounds, fingerprint, joined
+from ferry_lab.run.unfinished import FILE_NAME, Kept, Unfinished, complete_rounds, fingerprint, joined
 from ferry_lab.stats import judge
 
 _SAMPLE_BYTES = 4 * KIB  # bytes of one repeat in the result files, generously
@@ -217,10 +218,12 @@ def check_out(out: str | None, overwrite: bool) -> None:
     if out is None:
         return
     check_folder(_existing(out), _OUT_BYTES)
+    output_files.name_left_over(_existing(out))
     for name in (RESULTS_JSON, RESULTS_CSV, REPORT_HTML, PLOTS):
         path = os.path.join(out, name)
         if os.path.exists(path) and not overwrite:
-            raise FerryError(f"{path} exists; --overwrite replaces it, another --out keeps it")
+            more = f" and continues from {FILE_NAME}" if os.path.exists(os.path.join(out, FILE_NAME)) else ""
+            raise FerryError(f"{path} exists; --overwrite replaces it{more}, another --out keeps it")
 
 
 # ---- measuring -----------------------------------------------------------------------------------
@@ -331,5 +334,5 @@ def write_out(out: str | None, files: Mapping[str, bytes], overwrite: bool) -> N
         (folder / REPORT_HTML).unlink(missing_ok=True)
     for name, content in files.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(str(path.parent))
         output_files.write_bytes(str(path), content, overwrite)

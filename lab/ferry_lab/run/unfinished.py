@@ -7,6 +7,7 @@ plan is compared.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,11 +19,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ferry import __version__, streams
+from ferry import __version__, output_files, streams
 from ferry.errors import FerryError
 from ferry.files import signals_ignored
 from ferry.native import Json, read_info
 from ferry.programs import find_program
+from ferry.replacing import make_folders
 from ferry.uris import is_uri
 from ferry_lab.results import results
 from ferry_lab.results.records import Environment, read_repeat
@@ -194,14 +196,9 @@ class Unfinished:
             },
         }
         text = json.dumps(msgspec.to_builtins(document))
-        beside = self.path.with_name(f".{FILE_NAME}.{os.getpid()}")
-        with signals_ignored():
-            try:
-                self.path.parent.mkdir(exist_ok=True)
-                beside.write_text(text, encoding="utf-8", errors="replace")
-                beside.replace(self.path)
-            except OSError:
-                beside.unlink(missing_ok=True)
+        with signals_ignored(), contextlib.suppress(OSError, FerryError):
+            make_folders(str(self.path.parent))
+            output_files.write_bytes(str(self.path), text.encode("utf-8", errors="replace"), overwrite=True)
 
     def remove(self) -> None:
         """Removes the file: the study is complete."""

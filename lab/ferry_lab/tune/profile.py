@@ -7,15 +7,16 @@ it (src/runtime/profile.cpp); docs/guide/tuning.md describes it.
 from __future__ import annotations
 
 import os
-import tempfile
 import tomllib
 from pathlib import Path
 
 import tomli_w
 
+from ferry import output_files
 from ferry.errors import FerryError
 from ferry.files import check_folder, signals_ignored
 from ferry.native import Json
+from ferry.replacing import make_folders
 
 SCHEMA = "ferry.profile/1"
 _HEAD = (
@@ -55,6 +56,7 @@ def check_target(path: str, overwrite: bool) -> None:
     while not parent.exists():
         parent = parent.parent
     check_folder(str(parent), 0)
+    output_files.name_left_over(str(parent))
 
 
 def read(path: str) -> Json:
@@ -96,25 +98,13 @@ def _is_same_storage(one: Json, other: Json) -> bool:
 
 
 def write(path: str, document: Json) -> None:
-    """Replaces the profile atomically: readers see the old one or the new one.
+    """Replaces the profile durably: readers see the old one or the new one, also after a crash.
 
     Creates the folder. Raises FerryError.
     """
-    target = Path(os.path.realpath(path))
-    text = _HEAD + tomli_w.dumps(document)
     with signals_ignored():
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            handle, scratch = tempfile.mkstemp(prefix=".profile-", dir=target.parent)
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    os.fchmod(file.fileno(), 0o644)
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(scratch, target)
-            except BaseException:
-                os.unlink(scratch)
-                raise
+            make_folders(os.path.dirname(os.path.realpath(path)))
         except OSError as error:
             raise FerryError(f"{path}: {error.strerror}; choose another place with --out") from None
+        output_files.write_bytes(path, (_HEAD + tomli_w.dumps(document)).encode(), overwrite=True)
