@@ -93,18 +93,23 @@ class StateMaker {
     Random random(seed);
     std::size_t built = 0;
     const CrashStates states(log_, point, recorded_.first(), names);
-    states.each(most, random, [&](const FoundFiles& state) {
-      if (!made_.insert(hash(state, point)).second) return;
-      ++built;
-      fill(folder_, state);
-      std::cout << "state" << std::endl;
-      std::string line;
-      std::getline(std::cin, line);
-    });
+    if (most == 0) show(states.everything());
+    if (most > 0)
+      states.each(most, random, [&](const FoundFiles& state) {
+        if (!made_.insert(hash(state, point)).second) return;
+        ++built;
+        show(state);
+      });
     std::cout << "end " << built << std::endl;
   }
 
  private:
+  void show(const FoundFiles& state) const {
+    fill(folder_, state);
+    std::cout << "state" << std::endl;
+    std::string line;
+    std::getline(std::cin, line);
+  }
   // Of a state and of what was said up to then.
   std::uint64_t hash(const FoundFiles& state, std::size_t point) const {
     std::uint64_t all = point == log_.size() ? 1 : 0;

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -82,6 +83,15 @@ class Recorded:
         """What the program printed, on standard error, too."""
         return self._output.read_text(errors="replace")
 
+    def final(self) -> dict[str, bytes]:
+        """The files as the program left them."""
+        self._tell(f"{self.length} 0 0 posix")
+        assert self._line() == "state"
+        files = Moment(self._state, frozenset(), True, "").files()
+        self._tell("next")
+        assert self._line() == "end 0"
+        return files
+
     def check(
         self, look: Callable[[Moment], object], *, points: int = 40, most: int = 64, keeps_names: bool = False
     ) -> None:
@@ -146,3 +156,41 @@ def recorded(
             assert process.wait(TIMEOUT_S) == 0
         finally:
             process.kill()
+
+
+@dataclass
+class Writer:
+    """A command that makes or replaces one file."""
+
+    words: Sequence[object]
+    new: bytes | None = None  # as the command makes it
+    old: bytes | None = None
+    target: str = "to"
+    scratch: str = r"\.ferry-save-[0-9a-f]+"  # its other files
+    prepare: Callable[[Path], object] = lambda folder: None
+    first: dict[str, bytes] = field(default_factory=dict)  # stays as it is
+    points: int = 40
+
+    def fill(self, folder: Path) -> None:
+        for name, contents in self.first.items():
+            (folder / name).write_bytes(contents)
+        if self.old is not None:
+            (folder / self.target).write_bytes(self.old)
+        self.prepare(folder)
+
+    def check(self, run: Recorded) -> None:
+        assert run.status == 0, run.output()
+        if self.new is None:
+            self.new = run.final()[self.target]
+        run.check(self.look, points=self.points)
+
+    def look(self, moment: Moment) -> None:
+        files = moment.files()
+        found = files.pop(self.target, None)
+        for name, contents in self.first.items():
+            assert files.pop(name) == contents, f"{name} {moment.where}"
+        assert all(re.fullmatch(self.scratch, name) for name in files), f"{sorted(files)} {moment.where}"
+        if moment.is_over:
+            assert found == self.new, f"lost {moment.where}"
+        else:
+            assert found in (self.old, self.new), f"neither old nor new, {moment.where}"

@@ -6,59 +6,25 @@ A line for each program, with what it found, is in docs/results/reliability.md.
 from __future__ import annotations
 
 import io
-import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy
 import pytest
 
-from recorded import Moment, recorded
+from recorded import Writer, recorded
 from support import Command
 
 OLD = bytes(range(1, 251)) * 17
 NEW = bytes(range(250, 0, -1)) * 19
 
 
-@dataclass
-class Writer:
-    """A command that makes or replaces one file."""
-
-    words: Sequence[object]
-    new: bytes
-    old: bytes | None = None
-    target: str = "to"
-    scratch: str = r"\.ferry-cp-\d+"  # its other files
-    prepare: Callable[[Path], object] = lambda folder: None
-    first: dict[str, bytes] = field(default_factory=dict)  # stays as it is
-    points: int = 40
-
-    def fill(self, folder: Path) -> None:
-        for name, contents in self.first.items():
-            (folder / name).write_bytes(contents)
-        if self.old is not None:
-            (folder / self.target).write_bytes(self.old)
-        self.prepare(folder)
-
-    def look(self, moment: Moment) -> None:
-        files = moment.files()
-        found = files.pop(self.target, None)
-        for name, contents in self.first.items():
-            assert files.pop(name) == contents, f"{name} {moment.where}"
-        assert all(re.fullmatch(self.scratch, name) for name in files), f"{sorted(files)} {moment.where}"
-        if moment.is_over:
-            assert found == self.new, f"lost {moment.where}"
-        else:
-            assert found in (self.old, self.new), f"neither old nor new, {moment.where}"
-
-
 LARGE = b"".join(bytes([1 + piece]) * 70_000 + bytes(900_000) for piece in range(5))
 
 
 def copied(old: bytes | None = None, new: bytes = NEW, *flags: str, points: int = 40) -> Writer:
-    return Writer(["cp", *flags, "{}/from", "{}/to"], new, old, first={"from": new}, points=points)
+    words = ["cp", *flags, "{}/from", "{}/to"]
+    return Writer(words, new, old, scratch=r"\.ferry-cp-\d+", first={"from": new}, points=points)
 
 
 COPIES = {
@@ -83,8 +49,7 @@ def test_copies(command: Command, scratch: Path, name: str) -> None:
     writer = COPIES[name]
     words = command.arguments(*writer.words)
     with recorded(scratch, words, writer.fill, environment=command.environment) as run:
-        assert run.status == 0, run.output()
-        run.check(writer.look, points=writer.points)
+        writer.check(run)
 
 
 # ---- ferry.save ----------------------------------------------------------------------------------
@@ -105,7 +70,7 @@ def npy(count: int) -> bytes:
 def saved(count: int, old: bytes | None, *flags: str, points: int = 40) -> Writer:
     new = npy(count) if not flags else npy(count)[128:]
     words = [sys.executable, "-c", SAVE, "{}/to", count, *flags]
-    return Writer(words, new, old, scratch=r"\.ferry-save-[0-9a-f]+", points=points)
+    return Writer(words, new, old, points=points)
 
 
 SAVES = {
@@ -121,8 +86,7 @@ SAVES = {
 def test_saves(command: Command, scratch: Path, name: str) -> None:
     writer = SAVES[name]
     with recorded(scratch, writer.words, writer.fill, environment=command.environment) as run:
-        assert run.status == 0, run.output()
-        run.check(writer.look, points=writer.points)
+        writer.check(run)
 
 
 # ---- what the test is for ------------------------------------------------------------------------
