@@ -5,11 +5,11 @@
 //
 // The command finds FOLDER as it is. SYNCS says which syncs count: `all`, or all but those of
 // `files` or of `folders`, as if the program made none. Prints lines: `status` (of the command),
-// `length` (of the log), `mark NAME LENGTH`, `log` (one for each change), then `ready`. Then it
-// reads lines: `POINT MOST SEED NAMES`, for states after that many changes; NAMES is `kept` if the
-// sync of a new file keeps its name, or `posix`. For each state that is new it fills the folder
-// STATE, prints `state` and waits for a line; then it prints `end` and how many states it built. It
-// ends with 77 where this process may not mount.
+// `begin` and `length` (of the log: before the program and after it), `mark NAME LENGTH`, `log`
+// (one for each change), then `ready`. Then it reads lines: `POINT MOST SEED NAMES`, for states
+// after that many changes; NAMES is `kept` if the sync of a new file keeps its name, or `posix`.
+// For each state that is new it fills the folder STATE, prints `state` and waits for a line; then
+// it prints `end` and how many states it built. It ends with 77 where this process may not mount.
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -145,7 +145,8 @@ int record(const std::string& folder, const std::string& states, const std::stri
   }
   const int status = run(command);
   recorded.detach();
-  std::cout << "status " << status << "\nlength " << recorded.log().size() << '\n';
+  std::cout << "status " << status << "\nbegin " << recorded.first_length() << "\nlength "
+            << recorded.log().size() << '\n';
   for (const RecordingFileSystem::Mark& mark : recorded.marks())
     std::cout << "mark " << mark.name << ' ' << mark.length << '\n';
   for (const Recorded& one : recorded.log())

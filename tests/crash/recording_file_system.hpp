@@ -57,13 +57,17 @@ class RecordingFileSystem {
       const std::string name = entry.path().lexically_relative(folder).string();
       struct stat status {};
       if (::lstat(entry.path().c_str(), &status) != 0) continue;
-      if (entry.is_directory()) {
+      if (const auto known = linked_.find(status.st_ino); known != linked_.end()) {
+        add_first_link(name, known->second);
+      } else if (entry.is_directory()) {
         add_first(name, "", status.st_mode);
       } else if (entry.is_regular_file()) {
+        if (status.st_nlink > 1) linked_[status.st_ino] = files_.size();
         std::ifstream file(entry.path(), std::ios::binary);
         add_first(name, std::string(std::istreambuf_iterator<char>(file), {}), status.st_mode);
       }
     }
+    first_length_ = log_.size();
   }
   ~RecordingFileSystem() { detach(); }
   RecordingFileSystem(const RecordingFileSystem&) = delete;
@@ -95,6 +99,8 @@ class RecordingFileSystem {
   // After detach().
   const Contents& first() const { return first_; }
   const std::vector<Recorded>& log() const { return log_; }
+  // Of the log before the program: second names of the first files.
+  std::size_t first_length() const { return first_length_; }
   const std::vector<Mark>& marks() const { return marks_; }
 
  private:
@@ -132,6 +138,15 @@ class RecordingFileSystem {
     file.parent = folders_by_path_.at(folder);
     file.name = slash == std::string::npos ? name : name.substr(slash + 1);
     files_[file.parent].names[file.name] = number;
+  }
+  // Another name of a file, which is there durably from the beginning.
+  void add_first_link(const std::string& name, std::size_t number) {
+    const std::size_t slash = name.rfind('/');
+    const std::size_t folder =
+        folders_by_path_.at(slash == std::string::npos ? "" : name.substr(0, slash));
+    files_[folder].names[name.substr(slash + 1)] = number;
+    ++files_[number].links;
+    note({.what = What::link, .file = number, .name = name, .durable = true, .folder = folder});
   }
   std::string path_of(std::size_t folder, std::string_view name) const {
     std::string path(name);
@@ -464,8 +479,10 @@ class RecordingFileSystem {
 
   Contents first_;
   std::map<std::string, std::size_t> folders_by_path_;
-  std::deque<File> files_;  // by number; they stay
+  std::map<ino_t, std::size_t> linked_;  // files with several names
+  std::deque<File> files_;               // by number; they stay
   std::vector<Recorded> log_;
+  std::size_t first_length_ = 0;
   std::vector<Mark> marks_;
   std::deque<Waiting> waiting_;
   std::uint64_t time_ = 0;

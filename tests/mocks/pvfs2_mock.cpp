@@ -173,6 +173,14 @@ int reopen(const pvfs2::Reference& reference, int flags) {
   return fd < 0 ? -1 : open(path_of(fd).c_str(), flags | O_CLOEXEC);
 }
 
+// As servers do before they answer: a crash of the machine loses nothing.
+void store(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  fsync(fd);
+  close(fd);
+}
+
 // As that user; -1 with errno.
 int open_as(const pvfs2::Credential* who, const std::string& path, int flags) {
   const As user(who);
@@ -410,6 +418,7 @@ int PVFS_sys_create(char* name, pvfs2::Reference folder, pvfs2::Attributes attri
     fsetxattr(fd, "user.ferry.mock.count", text.data(), text.size(), 0);
     fsetxattr(fd, stuffed_name, "1", 1, 0);
     close(fd);
+    store(path_of(above));
     return know(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC), folder.file_system, made);
   });
 }
@@ -500,7 +509,10 @@ int PVFS_sys_rename(char* old_name, pvfs2::Reference old_folder, char* new_name,
     const std::string old_path = path_of(from) + "/" + old_name;
     const std::string new_path = path_of(to) + "/" + new_name;
     if (old_path == new_path) return pvfs2_error(EINVAL);
-    if (rename(old_path.c_str(), new_path.c_str()) == 0) return 0;
+    if (rename(old_path.c_str(), new_path.c_str()) == 0) {
+      store(path_of(to));
+      return 0;
+    }
     // The real one moves the name without checks, so a directory moved below itself is lost. For a
     // target in the way, this does the worst.
     std::error_code ignored;
@@ -533,7 +545,9 @@ int PVFS_sys_flush(pvfs2::Reference reference, const pvfs2::Credential*, pvfs2::
     const int fd = descriptor(reference);
     struct stat status {};
     if (fd < 0 || fstat(fd, &status) != 0) return pvfs2_error(errno);
-    return S_ISDIR(status.st_mode) ? pvfs2_error(EISDIR) : 0;
+    if (S_ISDIR(status.st_mode)) return pvfs2_error(EISDIR);
+    store(path_of(fd));
+    return 0;
   });
 }
 

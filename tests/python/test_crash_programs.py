@@ -1,0 +1,262 @@
+"""What a loss of power may leave of the files of whole programs that sync them while they go on: what was
+synced is there, the rest is older or newer bytes of the program, whatever of Ferry is under it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+import pytest
+
+from recorded import MARK, Moment, recorded
+from served import Node
+
+from support import BUILD, Command
+
+# Writes records in two passes, in a changing order, syncs now and then, and looks a mark up for each sync
+# that has returned: FOLDER FILE HOW RECORDS BYTES WRITES-A-SYNC.
+RECORDS = """
+import os, sys
+folder, path, how, records, size, often = *sys.argv[1:4], *map(int, sys.argv[4:])
+flags = {"O_SYNC": os.O_SYNC, "O_DSYNC": os.O_DSYNC}.get(how, 0)
+sync = {"fsync": os.fsync, "fdatasync": os.fdatasync}.get(how, lambda file: None)
+file = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o644)
+for number in range(2 * records):
+    slot = number % records * STEP % records
+    data = bytes([1 + (number // records * 101 + slot * 7) % 255]) * size
+    assert os.pwrite(file, data, slot * size) == size
+    if (number + 1) % often == 0:
+        sync(file)
+        os.access(f"{folder}/MARK{number + 1}", os.F_OK)
+os.close(file)
+"""
+
+# The same by bulk transfers of several records each: by io_uring, where the kernel offers it.
+BULK = """
+import os, sys
+import ferry
+folder, path, how, records, size, often = *sys.argv[1:4], *map(int, sys.argv[4:])
+with ferry.open(path, "r+b") as file:
+    for begin in range(0, 2 * records, often):
+        futures = []
+        for number in range(begin, begin + often):
+            slot = number % records * STEP % records
+            data = bytes([1 + (number // records * 101 + slot * 7) % 255]) * size
+            futures.append(file.write_at_async(data, slot * size))
+        assert [future.result() for future in futures] == [size] * often
+        file.sync()
+        os.access(f"{folder}/MARK{begin + often}", os.F_OK)
+"""
+
+
+@dataclass
+class Records:
+    """What ``RECORDS`` may leave in its file."""
+
+    how: str = "fsync"
+    records: int = 60
+    size: int = 300
+    often: int = 20
+    step: int = 37  # between records that are written one after the other
+    name: str = "data"
+    gathered: bool = False  # its writes reach the file system as fewer
+
+    def words(self, path: str = "{}/data", program: str = RECORDS) -> list[object]:
+        text = program.replace("MARK", MARK).replace("STEP", str(self.step))
+        return [sys.executable, "-c", text, "{}", path, self.how, self.records, self.size, self.often]
+
+    def look(self, moment: Moment) -> None:
+        found = numpy.frombuffer(moment.files()[self.name], numpy.uint8)
+        synced = max((int(mark) for mark in moment.marks), default=0)
+        if moment.is_over:
+            assert synced == 2 * self.records
+        order = numpy.arange(self.records) * self.step % self.records
+        since = numpy.zeros(self.records, int)  # the pass whose bytes were synced last
+        since[order[: min(synced, self.records)]] = 1
+        since[order[: max(synced - self.records, 0)]] = 2
+        slots = numpy.arange(self.records)
+        versions = [numpy.zeros(self.records), *(1 + (number * 101 + slots * 7) % 255 for number in range(2))]
+        right = numpy.zeros(len(found), bool)
+        for number, version in enumerate(versions):
+            allowed = numpy.repeat(since <= number, self.size)[: len(found)]
+            right |= (found == numpy.repeat(version, self.size)[: len(found)]) & allowed
+        least = (numpy.flatnonzero(since).max(initial=-1) + 1) * self.size
+        assert least <= len(found) <= self.records * self.size, f"{len(found)} bytes {moment.where}"
+        assert right.all(), f"byte {numpy.flatnonzero(~right)[:5]} of {len(found)} {moment.where}"
+
+
+def with_file(folder: Path) -> None:
+    (folder / "data").touch()
+
+
+def check(
+    run_in: Path,
+    environment: dict[str, str],
+    records: Records,
+    words: Sequence[object],
+    points: int = 40,
+    fails: bool = False,
+) -> None:
+    syncs = "files" if fails else "all"
+    with recorded(run_in, words, with_file, environment=environment, syncs=syncs) as run:
+        assert run.status == 0, run.output()
+        assert run.marks
+        if records.gathered:
+            assert run.length < records.records
+        if fails:
+            with pytest.raises(AssertionError, match="byte"):
+                run.check(records.look, points=points)
+        else:
+            run.check(records.look, points=points)
+
+
+HOWS = [
+    Records(step=1, gathered=True),
+    Records("fdatasync", size=5000, step=1),
+    Records(),
+    Records(size=5000),
+    Records("O_SYNC", often=1),
+    Records("O_DSYNC", often=1, step=1),
+]
+
+
+@pytest.mark.parametrize("records", HOWS, ids=lambda one: f"{one.how}-{one.size}-{one.step}")
+def test_buffered_programs(node: Node, scratch: Path, records: Records) -> None:
+    """Small writes under ``ferry run --buffer``, with a buffer that holds some of them."""
+    words = node.command.arguments("run", "--buffer", "data:size=8k:count=2", "--", *records.words())
+    check(scratch, node.command.environment, records, words)
+
+
+def test_a_buffered_program_without_its_syncs_is_found(node: Node, scratch: Path) -> None:
+    words = node.command.arguments("run", "--buffer", "data:size=8k:count=2", "--", *Records().words())
+    check(scratch, node.command.environment, Records(), words, fails=True)
+
+
+# ---- bulk transfers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [300, 5000, 40_000])
+def test_bulk_transfers(command: Command, scratch: Path, size: int) -> None:
+    records = Records(size=size, records=20 if size > 5000 else 60)
+    check(scratch, command.environment, records, records.words(program=BULK), points=6 if size > 5000 else 20)
+
+
+def test_bulk_transfers_without_their_syncs_are_found(command: Command, scratch: Path) -> None:
+    check(scratch, command.environment, Records(), Records().words(program=BULK), fails=True)
+
+
+# ---- files of a cluster in a folder --------------------------------------------------------------
+
+MAPPED = [Records(step=1, gathered=True), Records("fdatasync", size=5000), Records("O_SYNC", often=1)]
+
+
+@pytest.mark.skipif(not (BUILD / "mocks" / "libpvfs2.so.2").exists(), reason="absent: the mock of libpvfs2")
+@pytest.mark.parametrize("records", MAPPED, ids=lambda one: f"{one.how}-{one.size}-{one.step}")
+@pytest.mark.parametrize("fails", [False, True], ids=["", "without-syncs"])
+def test_mapped_files(node: Node, scratch: Path, records: Records, fails: bool) -> None:
+    """``ferry run --map FOLDER=URI`` gathers writes; the mock of PVFS2 keeps its files in the recorded folder."""
+    mapped = scratch / "mapped"
+    mapped.mkdir()
+    table = scratch / "table"
+    environment = node.command.environment
+    environment |= {"LD_LIBRARY_PATH": str(BUILD / "mocks"), "PVFS2TAB_FILE": str(table)}
+    table.write_text(f"mock:{scratch}/recorded-0 /mock pvfs2 defaults 0 0\n")
+    words = node.command.arguments("run", "--map", f"{mapped}=pvfs2:/mock", "--", *records.words(f"{mapped}/data"))
+    check(scratch, environment, records, words, fails=fails)
+
+
+# ---- a database ----------------------------------------------------------------------------------
+
+DATABASE = """
+import os, sqlite3, sys
+folder, path, journal, synchronous, commits = *sys.argv[1:5], int(sys.argv[5])
+base = sqlite3.connect(path, isolation_level=None)
+assert base.execute(f"pragma journal_mode={journal}").fetchone() == (journal,)
+base.execute(f"pragma synchronous={synchronous}")
+for number in range(1, commits + 1):
+    base.execute("begin")
+    base.executemany("insert into numbers values (?, ?)", [(number, bytes([number]) * 700) for _ in range(3)])
+    base.execute("update total set commits = ?", (number,))
+    base.execute("commit")
+    os.access(f"{folder}/MARK{number}", os.F_OK)
+base.close()
+"""
+
+
+def look_at_database(moment: Moment) -> None:
+    """As SQLite recovers it: whole commits, the acknowledged ones among them."""
+    committed = max((int(mark) for mark in moment.marks), default=0)
+    base = sqlite3.connect(moment.folder / "base")
+    try:
+        assert base.execute("pragma integrity_check").fetchall() == [("ok",)], moment.where
+        (commits,) = base.execute("select commits from total").fetchone()
+        rows = base.execute("select number, data from numbers order by number").fetchall()
+    finally:
+        base.close()
+    assert commits is not None, moment.where
+    assert commits >= committed, f"lost commit {committed} {moment.where}"
+    assert rows == [(number, bytes([number]) * 700) for number in range(1, commits + 1) for _ in range(3)], moment.where
+
+
+def make_database(folder: Path) -> None:
+    base = sqlite3.connect(folder / "base")
+    base.executescript(
+        "create table numbers (number, data); create table total (commits); insert into total values (0)"
+    )
+    base.close()
+
+
+@pytest.mark.parametrize(("journal", "synchronous"), [("delete", "extra"), ("wal", "full")])
+@pytest.mark.parametrize("options", [[], ["--buffer", "base*:size=8k:count=2"]], ids=["served", "buffered"])
+def test_a_database(node: Node, scratch: Path, journal: str, synchronous: str, options: list[str]) -> None:
+    """SQLite under ``ferry run``. Its locks and its mapped file end the buffering of its files."""
+    program = [sys.executable, "-c", DATABASE.replace("MARK", MARK), "{}", "{}/base", journal, synchronous, 5]
+    words = node.command.arguments("run", *options, "--", *program)
+    with recorded(scratch, words, make_database, environment=node.command.environment) as run:
+        assert run.status == 0, run.output()
+        run.check(look_at_database, points=30, most=20)
+
+
+def test_a_database_without_its_syncs_is_found(node: Node, scratch: Path) -> None:
+    program = [sys.executable, "-c", DATABASE.replace("MARK", MARK), "{}", "{}/base", "delete", "extra", 5]
+    words = node.command.arguments("run", "--", *program)
+    with (
+        recorded(scratch, words, make_database, environment=node.command.environment, syncs="files") as run,
+        pytest.raises((AssertionError, sqlite3.DatabaseError)),
+    ):
+        run.check(look_at_database, points=30, most=20)
+
+
+# ---- checkpoints ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", ["ferry-checkpoint", "ferry-checkpoint-c", "ferry-checkpoint-fortran"])
+def test_checkpoints(command: Command, scratch: Path, program: str) -> None:
+    """Two ranks write a field into an older one's file and sync it before they end."""
+    mpiexec = shutil.which("mpiexec")
+    if mpiexec is None or not (BUILD / program).exists():
+        pytest.skip("absent: MPI")
+    words = ["timeout", 100, mpiexec, "-n", 2, BUILD / program, "write", "{}/field"]
+    old = bytes([255]) * 1000
+    with recorded(
+        scratch, words, lambda folder: (folder / "field").write_bytes(old), environment=command.environment
+    ) as run:
+        assert run.status == 0, run.output()
+        new = numpy.frombuffer(run.final()["field"], numpy.uint8)
+
+        def look(moment: Moment) -> None:
+            found = numpy.frombuffer(moment.files()["field"], numpy.uint8)
+            if moment.is_over:
+                assert numpy.array_equal(found, new), f"lost {moment.where}"
+            assert len(found) <= len(new), moment.where
+            foreign = (found != new[: len(found)]) & (found != 0)
+            assert not foreign[len(old) :].any(), moment.where
+            assert (found[: len(old)][foreign[: len(old)]] == 255).all(), moment.where
+
+        run.check(look, points=12, most=8)
