@@ -218,11 +218,18 @@ void CopyTarget::trim(std::uint64_t bytes) {
   if (in_place_) checked(file_.truncate(bytes), to_);
 }
 
-// Atomically, so that no empty file ever has that name. Returns false if it is taken, or the file
-// system does not support that.
+// Atomically, so that no empty file ever has that name: by a rename that refuses to replace, else
+// by a second name. Returns false if the name is taken, or the storage can do neither.
 bool CopyTarget::take_name() {
-  return storage::scheme_of(to_) == Scheme::posix &&
-         ::renameat2(AT_FDCWD, scratch_.c_str(), AT_FDCWD, to_.c_str(), RENAME_NOREPLACE) == 0;
+  if (storage::scheme_of(to_) == Scheme::posix &&
+      ::renameat2(AT_FDCWD, scratch_.c_str(), AT_FDCWD, to_.c_str(), RENAME_NOREPLACE) == 0)
+    return true;
+  const std::int64_t error =
+      calls_.run({.kind = Kind::add_name, .path = scratch_.c_str(), .new_path = to_.c_str()});
+  if (error == -ETIMEDOUT) checked(error, to_);  // it may arrive yet
+  if (error != 0) return false;
+  calls_.run({.kind = Kind::unlink, .path = scratch_.c_str()});
+  return true;
 }
 
 // Does not replace a file made meanwhile, nor a dangling link.

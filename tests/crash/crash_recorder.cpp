@@ -1,15 +1,16 @@
 // Runs a program whose files lie in one folder, on a file system that records what it does there,
 // and makes the states that a crash may leave of the folder. tests/python/recorded.py uses it.
 //
-//   crash_recorder FOLDER STATE SYNCS COMMAND...
+//   crash_recorder FOLDER STATE SYNCS RENAMES COMMAND...
 //
 // The command finds FOLDER as it is. SYNCS says which syncs count: `all`, or all but those of
-// `files` or of `folders`, as if the program made none. Prints lines: `status` (of the command),
-// `begin` and `length` (of the log: before the program and after it), `mark NAME LENGTH`, `log`
-// (one for each change), then `ready`. Then it reads lines: `POINT MOST SEED NAMES`, for states
-// after that many changes; NAMES is `kept` if the sync of a new file keeps its name, or `posix`.
-// For each state that is new it fills the folder STATE, prints `state` and waits for a line; then
-// it prints `end` and how many states it built. It ends with 77 where this process may not mount.
+// `files` or of `folders`, as if the program made none. RENAMES is `new`, or `old` for a file
+// system on which no rename refuses to replace. Prints lines: `status` (of the command), `begin`
+// and `length` (of the log: before the program and after it), `mark NAME LENGTH`, `log` (one for
+// each change), then `ready`. Then it reads lines: `POINT MOST SEED NAMES`, for states after that
+// many changes; NAMES is `kept` if the sync of a new file keeps its name, or `posix`. For each
+// state that is new it fills the folder STATE, prints `state` and waits for a line; then it prints
+// `end` and how many states it built. It ends with 77 where this process may not mount.
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -133,12 +134,12 @@ class StateMaker {
 };
 
 int record(const std::string& folder, const std::string& states, const std::string& syncs,
-           char** command) {
+           bool old_renames, char** command) {
   if (!has_own_mounts()) {
     std::cout << "absent: this process may not mount: " << std::strerror(errno) << std::endl;
     return status_absent;
   }
-  RecordingFileSystem recorded{folder};
+  RecordingFileSystem recorded(folder, old_renames);
   if (const int error = recorded.attach(folder); error != 0) {
     std::cout << "absent: FUSE: " << std::strerror(error) << std::endl;
     return status_absent;
@@ -168,9 +169,10 @@ int record(const std::string& folder, const std::string& states, const std::stri
 }  // namespace ferry::test
 
 int main(int count, char** words) {
-  if (count < 5) {
-    std::cerr << "usage: crash_recorder FOLDER STATE SYNCS COMMAND...\n";
+  if (count < 6) {
+    std::cerr << "usage: crash_recorder FOLDER STATE SYNCS RENAMES COMMAND...\n";
     return 2;
   }
-  return ferry::test::record(words[1], words[2], words[3], words + 4);
+  const std::string renames = words[4];
+  return ferry::test::record(words[1], words[2], words[3], renames == "old", words + 5);
 }

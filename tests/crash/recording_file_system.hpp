@@ -51,7 +51,9 @@ class RecordingFileSystem {
   static constexpr std::string_view mark_beginning = ".crash-mark-";
 
   // Begins with what a folder holds, durably.
-  explicit RecordingFileSystem(const std::filesystem::path& folder) {
+  // `old_renames`: as where no rename refuses to replace, like a mounted NFS.
+  RecordingFileSystem(const std::filesystem::path& folder, bool old_renames)
+      : old_renames_(old_renames) {
     add_first("", "", S_IFDIR | 0755);
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
       const std::string name = entry.path().lexically_relative(folder).string();
@@ -420,7 +422,7 @@ class RecordingFileSystem {
               std::size_t arguments_bytes, std::uint32_t flags, fuse::KernelAnswer& to) {
     const std::string name(request.name(arguments_bytes));
     const std::string new_name(request.name(arguments_bytes + name.size() + 1));
-    if (flags != 0 && flags != RENAME_NOREPLACE) return to.fail(-EINVAL);
+    if (flags != 0 && (flags != RENAME_NOREPLACE || old_renames_)) return to.fail(-EINVAL);
     const auto old = files_[folder].names.find(name);
     if (old == files_[folder].names.end()) return to.fail(-ENOENT);
     const std::size_t number = old->second;
@@ -477,6 +479,7 @@ class RecordingFileSystem {
     std::uint64_t asked;
   };
 
+  const bool old_renames_;
   Contents first_;
   std::map<std::string, std::size_t> folders_by_path_;
   std::map<ino_t, std::size_t> linked_;  // files with several names

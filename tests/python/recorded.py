@@ -127,10 +127,12 @@ def recorded(
     *,
     environment: Mapping[str, str] | None = None,
     syncs: Literal["all", "files", "folders"] = "all",
+    renames: Literal["new", "old"] = "new",
 ) -> Iterator[Recorded]:
     """Runs a command whose files lie in ``scratch/recorded``, which ``prepare`` fills.
 
-    Of its syncs count all, or all but those of ``files`` or of ``folders``. Every call uses a folder of its
+    Of its syncs count all, or all but those of ``files`` or of ``folders``. With ``old`` renames none of
+    them refuses to replace, as on a mounted NFS. Every call uses a folder of its
     own in ``scratch``, whose path replaces ``{}`` in the command.
     """
     number = len(list(scratch.glob("recorded-*")))
@@ -144,7 +146,7 @@ def recorded(
     with (
         open(output, "w") as errors,
         subprocess.Popen(
-            [str(recorder), str(folder), str(state), syncs, *words],
+            [str(recorder), str(folder), str(state), syncs, renames, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -10,6 +10,7 @@ import itertools
 import os
 import sys
 from pathlib import Path
+from typing import Literal
 
 import numpy
 import pytest
@@ -47,10 +48,11 @@ COPIES = {
 
 
 @pytest.mark.parametrize("name", COPIES)
-def test_copies(command: Command, scratch: Path, name: str) -> None:
+@pytest.mark.parametrize("renames", ["new", "old"])
+def test_copies(command: Command, scratch: Path, name: str, renames: Literal["new", "old"]) -> None:
     writer = COPIES[name]
     words = command.arguments(*writer.words)
-    with recorded(scratch, words, writer.fill, environment=command.environment) as run:
+    with recorded(scratch, words, writer.fill, environment=command.environment, renames=renames) as run:
         writer.check(run)
 
 
@@ -129,7 +131,7 @@ def test_to_a_server(command: Command, scratch: Path, what: str, old: bytes | No
     if what == "copy":
         flags = [] if old is None else ["--overwrite"]
         words = command.arguments("cp", *flags, "{}/from", "pvfs2:/mock/to")
-        # No rename of the storage refuses to replace, so an empty file reserves the name.
+        # PVFS2 has neither renames that refuse to replace nor second names, so an empty file reserves the name.
         writer = Writer(words, NEW, old, scratch=r"\.ferry-cp-\d+", first={"from": NEW}, reserves=True)
     else:
         writer = Writer([sys.executable, "-c", SAVE, "pvfs2:/mock/to", 3000], npy(3000), old)
@@ -142,7 +144,9 @@ def test_to_a_server(command: Command, scratch: Path, what: str, old: bytes | No
 
 @pytest.mark.parametrize("syncs", ["files", "folders"])
 @pytest.mark.parametrize("name", ["copy", "copy-over", "save", "save-over"])
-def test_a_writer_without_its_syncs_is_found(command: Command, scratch: Path, name: str, syncs: str) -> None:
+def test_a_writer_without_its_syncs_is_found(
+    command: Command, scratch: Path, name: str, syncs: Literal["files", "folders"]
+) -> None:
     what, _, over = name.partition("-")
     writer = (COPIES if what == "copy" else SAVES)[over or "new"]
     words = command.arguments(*writer.words) if what == "copy" else writer.words

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from ferry_lab.tune import profile
@@ -17,12 +18,13 @@ from support import TIMEOUT_S, Command
 OLD_RESULTS = b'{"older": true}\n'
 
 
-@pytest.mark.parametrize("old", [None, OLD_RESULTS])
-def test_results(command: Command, scratch: Path, old: bytes | None) -> None:
+@pytest.mark.parametrize("old", [None, OLD_RESULTS], ids=["new", "over"])
+@pytest.mark.parametrize("renames", ["new", "old"])
+def test_results(command: Command, scratch: Path, old: bytes | None, renames: Literal["new", "old"]) -> None:
     flags = [] if old is None else ["--overwrite"]
     bench = ["bench", "-w", "-b", "64k", "-t", "64k", "-i", "2", *flags, "--json", "{}/to", scratch / "file"]
     writer = Writer(command.arguments(*bench), old=old)
-    with recorded(scratch, writer.words, writer.fill, environment=command.environment) as run:
+    with recorded(scratch, writer.words, writer.fill, environment=command.environment, renames=renames) as run:
         writer.check(run)
         assert writer.new is not None
         assert json.loads(writer.new)["kind"] == "bench"
