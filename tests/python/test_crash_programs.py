@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy
 import pytest
@@ -103,7 +104,7 @@ def check(
     points: int = 40,
     fails: bool = False,
 ) -> None:
-    syncs = "files" if fails else "all"
+    syncs: Literal["all", "files"] = "files" if fails else "all"
     with recorded(run_in, words, with_file, environment=environment, syncs=syncs) as run:
         assert run.status == 0, run.output()
         assert run.marks
@@ -237,21 +238,28 @@ def test_a_database_without_its_syncs_is_found(node: Node, scratch: Path) -> Non
 
 
 @pytest.mark.parametrize("program", ["ferry-checkpoint", "ferry-checkpoint-c", "ferry-checkpoint-fortran"])
-def test_checkpoints(command: Command, scratch: Path, program: str) -> None:
-    """Two ranks write a field into an older one's file and sync it before they end."""
+@pytest.mark.parametrize("case", ["over", "new", "without-syncs"])
+def test_checkpoints(command: Command, scratch: Path, program: str, case: str) -> None:
+    """Two ranks write a field and sync it before they end. They sync no folder, so the name of a new file
+    lasts where the sync of a file keeps it.
+    """
     mpiexec = shutil.which("mpiexec")
     if mpiexec is None or not (BUILD / program).exists():
         pytest.skip("absent: MPI")
     words = ["timeout", 100, mpiexec, "-n", 2, BUILD / program, "write", "{}/field"]
-    old = bytes([255]) * 1000
-    with recorded(
-        scratch, words, lambda folder: (folder / "field").write_bytes(old), environment=command.environment
-    ) as run:
+    old = b"" if case == "new" else bytes([255]) * 1000
+
+    def fill(folder: Path) -> None:
+        if old:
+            (folder / "field").write_bytes(old)
+
+    syncs: Literal["all", "files"] = "files" if case == "without-syncs" else "all"
+    with recorded(scratch, words, fill, environment=command.environment, syncs=syncs) as run:
         assert run.status == 0, run.output()
         new = numpy.frombuffer(run.final()["field"], numpy.uint8)
 
         def look(moment: Moment) -> None:
-            found = numpy.frombuffer(moment.files()["field"], numpy.uint8)
+            found = numpy.frombuffer(moment.files().get("field", b""), numpy.uint8)
             if moment.is_over:
                 assert numpy.array_equal(found, new), f"lost {moment.where}"
             assert len(found) <= len(new), moment.where
@@ -259,4 +267,8 @@ def test_checkpoints(command: Command, scratch: Path, program: str) -> None:
             assert not foreign[len(old) :].any(), moment.where
             assert (found[: len(old)][foreign[: len(old)]] == 255).all(), moment.where
 
-        run.check(look, points=12, most=8)
+        if case == "without-syncs":
+            with pytest.raises(AssertionError, match="lost"):
+                run.check(look, points=12, most=8)
+        else:
+            run.check(look, points=12, most=8, keeps_names=case == "new")

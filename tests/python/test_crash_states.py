@@ -56,30 +56,6 @@ def test_copies(command: Command, scratch: Path, name: str, renames: Literal["ne
         writer.check(run)
 
 
-def test_a_copy_in_place(command: Command, scratch: Path) -> None:
-    """A file with two names stays the same file: after a crash it may hold bytes of both."""
-
-    def fill(folder: Path) -> None:
-        (folder / "from").write_bytes(NEW)
-        (folder / "to").write_bytes(OLD)
-        os.link(folder / "to", folder / "other")
-
-    def look(moment: Moment) -> None:
-        files = moment.files()
-        assert sorted(files) == ["from", "other", "to"], moment.where
-        assert files["other"] == files["to"], moment.where
-        if moment.is_over:
-            assert files["to"] == NEW, f"lost {moment.where}"
-        assert len(OLD) <= len(files["to"]) <= len(NEW), moment.where
-        versions = list(itertools.zip_longest(OLD, NEW, fillvalue=0))
-        assert all(byte in versions[at] for at, byte in enumerate(files["to"])), moment.where
-
-    words = command.arguments("cp", "--overwrite", "{}/from", "{}/to")
-    with recorded(scratch, words, fill, environment=command.environment) as run:
-        assert run.status == 0, run.output()
-        run.check(look)
-
-
 # ---- ferry.save ----------------------------------------------------------------------------------
 
 SAVE = """
@@ -117,6 +93,35 @@ def test_saves(command: Command, scratch: Path, name: str) -> None:
         writer.check(run)
 
 
+# ---- files that cannot be replaced ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["copy", "save"])
+def test_in_place(command: Command, scratch: Path, what: str) -> None:
+    """A file with two names stays the same file: after a crash it may hold bytes of both."""
+    new = NEW if what == "copy" else npy(3000)
+
+    def fill(folder: Path) -> None:
+        (folder / "from").write_bytes(NEW)
+        (folder / "to").write_bytes(OLD)
+        os.link(folder / "to", folder / "other")
+
+    def look(moment: Moment) -> None:
+        files = moment.files()
+        assert sorted(files) == ["from", "other", "to"], moment.where
+        assert files["other"] == files["to"], moment.where
+        if moment.is_over:
+            assert files["to"] == new, f"lost {moment.where}"
+        assert len(files["to"]) <= len(new), moment.where
+        versions = [(*both, 0) for both in itertools.zip_longest(OLD, new, fillvalue=0)]
+        assert all(byte in versions[at] for at, byte in enumerate(files["to"])), moment.where
+
+    words = command.arguments("cp", "--overwrite", "{}/from", "{}/to") if what == "copy" else SAVES["new"].words
+    with recorded(scratch, words, fill, environment=command.environment) as run:
+        assert run.status == 0, run.output()
+        run.check(look)
+
+
 # ---- to a server ---------------------------------------------------------------------------------
 
 
@@ -137,6 +142,71 @@ def test_to_a_server(command: Command, scratch: Path, what: str, old: bytes | No
         writer = Writer([sys.executable, "-c", SAVE, "pvfs2:/mock/to", 3000], npy(3000), old)
     with recorded(scratch, writer.words, writer.fill, environment=command.environment) as run:
         writer.check(run)
+
+
+# ---- what the recorder sees ----------------------------------------------------------------------
+
+WAYS = """
+import mmap, os, sys
+folder = sys.argv[1]
+def path(name): return f"{folder}/{name}"
+def new(name, flags=0): return os.open(path(name), os.O_RDWR | os.O_CREAT | flags, 0o644)
+page = mmap.mmap(-1, 4096)
+page.write(b"p" * 4096)
+source = new("write")
+os.write(source, b"w" * 5000)
+os.pwrite(source, b"w" * 10, 5000)
+os.writev(source, [b"v" * 3, b"v" * 4])
+os.fsync(source)
+direct = new("direct", os.O_DIRECT)
+os.pwrite(direct, page, 0)
+os.fdatasync(direct)
+mapped = new("mapped")
+os.ftruncate(mapped, 9000)
+with mmap.mmap(mapped, 9000) as memory:
+    memory[4000:4200] = b"m" * 200
+    memory.flush()
+copied, sent = new("copied"), new("sent")
+assert os.copy_file_range(source, copied, 3000, 0, 0) == 3000
+assert os.sendfile(sent, source, 100, 2000) == 2000
+allocated = new("allocated")
+os.posix_fallocate(allocated, 0, 7000)
+synced = new("synced", os.O_SYNC)
+os.pwrite(synced, b"s" * 9, 0)
+cut = new("write", os.O_TRUNC)
+os.mkdir(path("folder"))
+os.link(path("sent"), path("folder/linked"))
+os.rename(path("folder"), path("renamed"))
+os.unlink(path("renamed/linked"))
+names = os.open(folder, os.O_RDONLY)
+os.fsync(names)
+"""
+
+
+def test_the_recorder_sees_what_reaches_a_file(command: Command, scratch: Path) -> None:
+    with recorded(scratch, [sys.executable, "-c", WAYS, "{}"], environment=command.environment) as run:
+        assert run.status == 0, run.output()
+        lines = [line.split() for line in run.log]
+        numbers = {line[4]: line[1] for line in lines if line[0] == "create"}
+        names = {number: name for name, number in numbers.items()} | {"0": "."}
+        # Without their offsets; a file's own writes in order.
+        made = [(names[line[1]], line[0], int(line[3] if line[0] == "write" else line[2])) for line in lines]
+    by_file = {
+        name: [(what, size) for of, what, size in made if of == name and what != "create"] for name in names.values()
+    }
+    assert by_file["write"] == [("write", 5000), ("write", 10), ("write", 7), ("sync", 0), ("truncate", 0)]
+    assert by_file["direct"] == [("write", 4096), ("sync", 0)]
+    assert by_file["mapped"][0] == ("truncate", 9000)
+    assert sorted(by_file["mapped"][1:]) == [("sync", 0), ("write", 4096), ("write", 4096)] or (
+        sorted(by_file["mapped"][1:]) == [("sync", 0), ("write", 8192)]
+    )
+    assert sum(size for _, size in by_file["copied"]) == 3000
+    assert sum(size for what, size in by_file["sent"] if what == "write") == 2000
+    assert by_file["allocated"] == [("truncate", 7000)]
+    assert by_file["synced"] == [("write", 9), ("sync", 0)]
+    assert [what for what, _ in by_file["sent"]][-2:] == ["link", "unlink"]
+    assert by_file["folder"] == [("rename", 0)]
+    assert by_file["."] == [("sync", 0)]
 
 
 # ---- what the test is for ------------------------------------------------------------------------
