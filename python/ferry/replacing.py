@@ -124,10 +124,16 @@ def _rename_to_new(scratch: str, target: str) -> None:
     if library.renameat2(_AT_FDCWD, os.fsencode(scratch), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
         return
     number = ctypes.get_errno()
-    if number == errno.EINVAL and not os.path.lexists(target):  # the file system has no such call
+    if number != errno.EINVAL:
+        raise OSError(number, os.strerror(number), target)
+    try:  # the file system has no such rename; a second name refuses, too
+        os.link(scratch, target)
+    except PermissionError:  # nor second names
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
         os.rename(scratch, target)
-        return
-    raise OSError(errno.EEXIST if number == errno.EINVAL else number, os.strerror(number), target)
+    else:
+        os.unlink(scratch)
 
 
 def _status(path: str) -> os.stat_result | None:

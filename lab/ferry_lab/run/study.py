@@ -22,7 +22,7 @@ from ferry import output_files, streams, terminal
 from ferry.errors import FerryError
 from ferry.files import check_folder, signals_ignored
 from ferry.native import Json
-from ferry.replacing import make_folders
+from ferry.replacing import make_folders, sync_folder
 from ferry.sizes import KIB, MIB
 from ferry_lab.render import plots
 from ferry_lab.render.sections import Answer, Section, conclusions
@@ -322,7 +322,7 @@ def _result_files(document: Document) -> dict[str, bytes]:
 def write_out(out: str | None, files: Mapping[str, bytes], overwrite: bool) -> None:
     """Writes a study's files, by path in ``out``, replacing an older report. Raises FerryError.
 
-    Creates the folder.
+    Creates the folder. After a crash it has files of one study, whole ones, and not of both.
     """
     if out is None:
         return
@@ -330,8 +330,12 @@ def write_out(out: str | None, files: Mapping[str, bytes], overwrite: bool) -> N
     for old in (folder / PLOTS).glob("*.*"):  # only --overwrite allows any
         if old.suffix[1:] in plots.ENDINGS:
             old.unlink()
-    if overwrite:
-        (folder / REPORT_HTML).unlink(missing_ok=True)
+    if overwrite and folder.exists():
+        for name in (REPORT_HTML, RESULTS_CSV):
+            (folder / name).unlink(missing_ok=True)
+        for changed in (folder, folder / PLOTS):
+            if changed.exists():
+                sync_folder(str(changed))
     for name, content in files.items():
         path = folder / name
         make_folders(str(path.parent))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Literal
 
@@ -45,28 +46,33 @@ def test_a_profile(command: Command, scratch: Path) -> None:
 class StudyStates:
     """A study's folder after a crash, and the study once more in some of them."""
 
-    def __init__(self, command: Command, study: list[object], final: dict[str, bytes]) -> None:
+    def __init__(self, command: Command, study: list[object], first: dict[str, bytes], final: dict[str, bytes]) -> None:
         self._command = command
         self._study = study
+        self._first = first
         self._final = final
-        self._again = 40 if DEEP else 4
+        self._again = 40  # with FERRY_TEST_DEPTH=deep
         self.seen: set[str] = set()
 
     def look(self, moment: Moment) -> None:
         found = moment.files()
         names = {name.removeprefix("out/") for name in found}
+        is_older = "results.json" in names and found["out/results.json"] == self._first.get("out/results.json")
+        whole = self._first if is_older else self._final
         for name, contents in found.items():
             if name == "out/unfinished.json":
                 assert json.loads(contents)["groups"], moment.where
             elif not re.fullmatch(r"out/(plots/)?\.ferry-save-[0-9a-f]+", name):
-                assert contents == self._final[name], f"{name} {moment.where}"
+                assert contents == whole[name], f"{name} {moment.where}"
         if moment.is_over:
+            assert whole is self._final
             assert self._final.keys() <= found.keys(), f"lost {moment.where}"
         kind = ("unfinished" if "unfinished.json" in names else "fresh") + (
             ", with results" if "results.json" in names else ""
         )
-        if kind not in self.seen or (DEEP and self._again > 0):
-            self.seen.add(kind)
+        is_seen = kind in self.seen
+        self.seen.add(kind)
+        if (DEEP and self._again > 0) or not (is_seen or self._first):
             self._again -= 1
             self._run_again(moment, names)
 
@@ -91,10 +97,25 @@ class StudyStates:
         assert json.loads((moment.folder / "out" / "results.json").read_bytes())["study"] == "placements"
 
 
-def test_a_study(command: Command, scratch: Path, data: Path) -> None:
+@pytest.mark.parametrize("case", ["new", "over"])
+def test_a_study(command: Command, scratch: Path, data: Path, case: str) -> None:
     study: list[object] = ["study", "placements", "--quick", "--repeats", "2", "--file", data]
-    with recorded(scratch, command.arguments(*study, "--out", "{}/out"), environment=command.environment) as run:
+    older = scratch / "older"
+    older.mkdir()
+    flags = []
+    if case == "over":
+        command.succeeds(*study, "--out", older / "out")
+        flags = ["--overwrite"]
+    first = {str(path.relative_to(older)): path.read_bytes() for path in older.rglob("*") if path.is_file()}
+
+    def fill(folder: Path) -> None:
+        if first:
+            shutil.copytree(older, folder, dirs_exist_ok=True)
+
+    words = command.arguments(*study, "--out", "{}/out", *flags)
+    with recorded(scratch, words, fill, environment=command.environment) as run:
         assert run.status == 0, run.output()
-        states = StudyStates(command, study, run.final())
+        states = StudyStates(command, study, first, run.final())
         run.check(states.look, points=30, most=20)
-        assert {"fresh", "unfinished", "unfinished, with results", "fresh, with results"} <= states.seen
+        expected = {"unfinished, with results", "fresh, with results"}
+        assert states.seen >= (expected if first else {"fresh", "unfinished", *expected})
