@@ -105,7 +105,7 @@ class Recorded:
         """
         print(f"FERRY_TEST_SEED={self.seed}")
         choice = random.Random(self.seed)
-        points, most = (points * 20, most * 4) if DEEP else (points, most)
+        points, most = (points * 4, most * 2) if DEEP else (points, most)
         all_points = range(self.begin, self.length + 1)
         chosen = set(choice.sample(all_points, min(points, len(all_points)))) | {self.begin, self.length}
         for point in sorted(chosen):
