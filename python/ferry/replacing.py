@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import itertools
 import os
 import re
 import secrets
@@ -24,12 +25,17 @@ def beside(name: str) -> str:
 
 
 def left_over(folder: str) -> list[str]:
-    """Returns the temporary files of ``ferry`` in a folder that no process writes any more."""
-    with contextlib.suppress(OSError):
-        return [name for name in sorted(os.listdir(folder)) if _BESIDE.fullmatch(name) and _is_left_over(folder, name)]
+    """Returns the temporary files of ``ferry`` in a folder that no process writes any more.
+
+    Of a large folder it looks at a part, as listing one may take long.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in itertools.islice(entries, _LOOKED_AT) if _BESIDE.fullmatch(entry.name))
+        return [name for name in names if _is_left_over(folder, name)]
     return []
 
 
+_LOOKED_AT = 1000
 _BESIDE = re.compile(r"\.ferry-(save|cp)-[0-9a-f]+")
 
 

@@ -20,8 +20,10 @@
 #include <iostream>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/wait.h>

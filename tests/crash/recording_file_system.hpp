@@ -18,7 +18,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
