@@ -1,9 +1,12 @@
-// One repeat of one cell: opens, transfers, syncs and closes on the device threads, each timed.
+// One repeat of one cell, or of several that run together: opens, transfers, syncs and closes on
+// the device threads, each timed.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <string>
+#include <vector>
 
 #include <ferry/ferry.hpp>
 
@@ -28,6 +31,22 @@ struct CellRun {
     return contents_of(cell, seed, part.file).seed;
   }
 };
+
+// One repeat of a group.
+struct GroupSample {
+  std::vector<Sample> jobs;  // each its own, without what is counted for the whole process
+  Sample all;
+};
+
+// What ended a repeat of a group: the job, by its place among the runs, and what it threw.
+struct JobFailure {
+  unsigned job;
+  std::exception_ptr error;
+};
+
+// As MeasuredDevice::run_group(), on threads that are the jobs' in their order.
+GroupSample run_group(Runtime& runtime, const std::vector<CellRun>& runs,
+                      const std::atomic<bool>& stopped);
 
 // As MeasuredDevice::run_cell().
 Sample run_cell(Runtime& runtime, const CellRun& run, const std::atomic<bool>& stopped);

@@ -15,8 +15,8 @@ ThreadPart part_of(const Cell& cell, unsigned index) {
   part.step_bytes = cell.stride_bytes != 0 ? cell.stride_bytes : cell.call_bytes();
   part.calls_per_block = cell.calls_per_thread();
   part.segment_bytes = cell.part_bytes();
-  if (cell.file_per_thread) {
-    part.file = index;
+  if (cell.file_per_thread || cell.same_part) {
+    if (cell.file_per_thread) part.file = index;
     return part;
   }
   part.calls_per_block = cell.calls_per_thread() / cell.segments;
@@ -46,6 +46,7 @@ std::string file_path(const Cell& cell, unsigned file) {
 std::uint64_t file_bytes(const Cell& cell, unsigned file) {
   if (cell.file_per_writer)
     return (first_rank_of(cell, file + 1) - first_rank_of(cell, file)) * cell.part_bytes();
+  if (cell.same_part) return cell.part_bytes();
   return cell.span_bytes() / file_count(cell);
 }
 

@@ -23,6 +23,12 @@ class CpuDevice final : public MeasuredDevice {
     set_switches(run.cell);
     return bench::run_cell(runtime_, run, stopped);
   }
+  GroupSample run_group(const std::vector<CellRun>& runs,
+                        const std::atomic<bool>& stopped) override {
+    for (const CellRun& run : runs)
+      set_switches(run.cell);
+    return bench::run_group(runtime_, runs, stopped);
+  }
   void verify_reads(const Cell& cell, const std::atomic<bool>& stopped) override {
     set_switches(cell);
     bench::verify_reads(runtime_, cell, stopped);

@@ -28,6 +28,8 @@ class MeasuredDevice {
   // One repeat. Throws ferry::Error when a call fails, ContentsError when the buffers hold the
   // wrong bytes after reading. Files are closed either way.
   virtual Sample run_cell(const CellRun& run, const std::atomic<bool>& stopped) = 0;
+  // The same of the jobs of a group, together. Throws a JobFailure. Of the device cpu alone.
+  virtual GroupSample run_group(const std::vector<CellRun>& runs, const std::atomic<bool>& stopped);
   // One pass of a read cell through its own interface, each call compared with the pattern, or with
   // what a plain pread (of a URI: another client) gives for the same bytes. Throws likewise.
   virtual void verify_reads(const Cell& cell, const std::atomic<bool>& stopped) = 0;

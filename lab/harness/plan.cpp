@@ -146,6 +146,26 @@ void check_uri(const Cell& cell, const Fields& fields) {
   fields.refuse_if(cell.direct, "direct", "not for a URI, whose files no kernel's cache holds");
 }
 
+// What jobs have not, which share a runtime and its counters.
+void check_job(const Cell& cell, const Fields& fields) {
+  if (cell.group.empty()) return;
+  const auto refuse = [&](const char* key) { fields.fail(key, "not for a job of a group"); };
+  if (cell.program != Program::stream) refuse("program");
+  if (cell.warm) refuse("warm");
+  if (cell.cache_switches) refuse("cache_switches");
+  if (cell.variant) refuse("variant");
+}
+
+void check_same_part(const Cell& cell, const Fields& fields) {
+  if (!cell.same_part) return;
+  fields.refuse_if(cell.file_per_thread || cell.segments > 1 || cell.open_files != 0 ||
+                       cell.stride_bytes != 0 || cell.program != Program::stream || cell.mixes() ||
+                       cell.reorder != Reorder::none,
+                   "same_part",
+                   "needs reads or writes of program stream, without file_per_thread, segments, "
+                   "open_files, stride_bytes and reorder");
+}
+
 void check_on_ranks(const Cell& cell, const Fields& fields) {
   const Interface interface = cell.interface;
   fields.refuse_if(
@@ -196,6 +216,11 @@ void check(const Cell& cell, const Fields& fields, Device device) {
   check_program(cell, fields);
   check_open_files(cell, fields);
   check_pace(cell, fields);
+  check_job(cell, fields);
+  check_same_part(cell, fields);
+  fields.refuse_if(cell.make && cell.operation == MeasuredOperation::write, "make", "is for reads");
+  fields.refuse_if(cell.make && cell.expect_pattern_seed, "make",
+                   "and expect_pattern_seed exclude each other");
   fields.refuse_if(cell.direct && cell.interface == Interface::mmap, "direct",
                    "a mapping cannot bypass the page cache");
   fields.refuse_if(cell.warm && (!cell.is_cached() || cell.cold), "warm",
@@ -292,6 +317,10 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   fields.number("threads", cell.threads, 1, threads_max);
   fields.number("queue_depth", cell.queue_depth, 1, queue_depth_max);
   fields.flag("file_per_thread", cell.file_per_thread);
+  fields.flag("same_part", cell.same_part);
+  fields.flag("make", cell.make);
+  if (fields.has("group")) cell.group = fields.text("group");
+  fields.number("start_delay_ms", cell.start_delay_ms, 0, deadline_ms_max);
   fields.number("open_files", cell.open_files, 0, files_max);
   fields.flag("barriers", cell.barriers);
   fields.number("deadline_ms", cell.deadline_ms, 0, deadline_ms_max);
@@ -438,11 +467,24 @@ void complete(Plan& plan) {
   unsigned threads = 1;
   std::uint64_t arena_bytes = 0;
   std::uint64_t cached_bytes = 0;
-  for (const Cell& cell : plan.cells) {
-    threads = std::max(threads, cell.threads);
-    if (cell.is_cached()) cached_bytes = std::max(cached_bytes, cell.span_bytes());
-    const std::uint64_t slots = cell.buffers();
-    arena_bytes = std::max(arena_bytes, cell.threads * slots * (cell.call_bytes() + 4096));
+  for (const std::vector<std::size_t>& group : groups_of(plan.cells)) {
+    unsigned group_threads = 0;
+    std::uint64_t group_arena_bytes = 0;
+    std::uint64_t group_cached_bytes = 0;
+    for (const std::size_t i : group) {
+      const Cell& cell = plan.cells[i];
+      group_threads += cell.threads;
+      if (cell.is_cached()) group_cached_bytes += cell.span_bytes();
+      group_arena_bytes += cell.threads * cell.buffers() * (cell.call_bytes() + 4096);
+    }
+    for (const std::size_t i : group)
+      plan.cells[i].with_cache = group_cached_bytes != 0;
+    if (group_threads > threads_max)
+      throw PlanError("cells: group " + plan.cells[group.front()].group + " has more than " +
+                      std::to_string(threads_max) + " threads");
+    threads = std::max(threads, group_threads);
+    arena_bytes = std::max(arena_bytes, group_arena_bytes);
+    cached_bytes = std::max(cached_bytes, group_cached_bytes);
   }
   RuntimeOptions& runtime = plan.runtime;
   if (runtime.device_threads == 0) runtime.device_threads = threads;
@@ -494,10 +536,33 @@ void check_on_gpu(const Plan& plan) {
     if (cell.mixes()) refuse(cell, "operation cannot be mixed");
     if (cell.time_ms != 0) refuse(cell, "time_ms cannot be chosen");
     if (cell.rate_bytes_per_s != 0) refuse(cell, "rate_bytes_per_s cannot be chosen");
+    if (cell.start_delay_ms != 0) refuse(cell, "start_delay_ms cannot be chosen");
+    if (!cell.group.empty()) refuse(cell, "group cannot be chosen");
+  }
+}
+
+// Jobs of a group share no file that one of them writes: what is found there would depend on who
+// came first.
+void check_groups(const Plan& plan, const Fields& fields) {
+  std::set<std::string> names;
+  for (const std::vector<std::size_t>& group : groups_of(plan.cells)) {
+    const std::string& name = plan.cells[group.front()].group;
+    fields.refuse_if(!name.empty() && !names.insert(name).second, "cells",
+                     "the jobs of group " + name + " must stand side by side");
+    for (const std::size_t a : group) {
+      for (const std::size_t b : group) {
+        const bool reads = plan.cells[a].operation == MeasuredOperation::read &&
+                           plan.cells[b].operation == MeasuredOperation::read;
+        fields.refuse_if(a < b && !reads && plan.cells[a].path == plan.cells[b].path, "cells",
+                         plan.cells[a].id + " and " + plan.cells[b].id + " of group " + name +
+                             " have one file, which one of them writes");
+      }
+    }
   }
 }
 
 void check_across(const Plan& plan, const Fields& fields) {
+  check_groups(plan, fields);
   if (plan.device == Device::cuda) check_on_gpu(plan);
   for (const Cell& cell : plan.cells) {
     fields.refuse_if(cell.variant && *cell.variant >= plan.variants.size(), "variants",
@@ -542,6 +607,19 @@ Plan read_plan(std::string text) {
   fields.refuse_unknown();
   check_across(plan, fields);
   return plan;
+}
+
+std::vector<std::vector<std::size_t>> groups_of(const std::vector<Cell>& cells) {
+  std::vector<std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const bool joins = i > 0 && !cells[i].group.empty() && cells[i].group == cells[i - 1].group;
+    if (joins) {
+      groups.back().push_back(i);
+    } else {
+      groups.push_back({i});
+    }
+  }
+  return groups;
 }
 
 const char* name_of(Device device) {

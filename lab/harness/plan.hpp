@@ -58,6 +58,7 @@ enum class Sync : std::uint8_t { none, flush, fsync, flush_and_fsync };
 // (harness/layout.hpp).
 struct Cell {
   std::string id;
+  std::string group;  // cells of one name, side by side in the plan, are jobs that run together
   Interface interface = Interface::ferry;
   device::Placement placement = device::Placement::host;  // of interface ferry
   Program program = Program::stream;
@@ -74,12 +75,14 @@ struct Cell {
   unsigned queue_depth = 1;
   unsigned segments = 1;  // each has a block of every thread
   bool file_per_thread = false;
+  bool same_part = false;   // every thread goes over the whole file
   unsigned open_files = 0;  // reads of a stream: in so many files, open at once; 0: in one file
-  Reorder reorder = Reorder::none;  // of reads
-  bool barriers = true;             // threads begin opening, moving, syncing and closing together
-  std::uint64_t deadline_ms = 0;    // transfers start no later than this after the first; 0: none
-  std::uint64_t time_ms = 0;        // transfers go on for so long, over and over; 0: once
-  std::uint64_t ramp_ms = 0;        // of a timed run: not counted, before that
+  Reorder reorder = Reorder::none;   // of reads
+  bool barriers = true;              // threads begin opening, moving, syncing and closing together
+  std::uint64_t start_delay_ms = 0;  // before it opens its files
+  std::uint64_t deadline_ms = 0;     // transfers start no later than this after the first; 0: none
+  std::uint64_t time_ms = 0;         // transfers go on for so long, over and over; 0: once
+  std::uint64_t ramp_ms = 0;         // of a timed run: not counted, before that
   std::uint64_t rate_bytes_per_s = 0;  // of each thread, at most; 0: as fast as it goes
   std::optional<unsigned> variant;     // of the plan's runtimes; absent: the plan's own
   bool direct = false;
@@ -92,6 +95,7 @@ struct Cell {
   std::optional<device::cache::Switches> cache_switches;  // absent: all on
   bool overwrite = false;    // the file may exist; it is truncated, and not removed afterwards
   bool keep = false;         // leave the file of the last repeat
+  bool make = false;         // reads: makes the files, and removes them at the end
   bool empty_files = false;  // of program metadata: files have no bytes, not transfer_bytes
   std::uint64_t seed = 1;    // of the random order and of what is written
   // Reads: the file was written by a stream cell with this pattern_seed. Absent: compared with what
@@ -119,6 +123,8 @@ struct Cell {
   unsigned stripe_count = 0;
   ByteOrder order = ByteOrder::native;  // in the file; of interface ferry
   unsigned element_bytes = 8;
+
+  bool with_cache = false;  // its device has a page cache: it or another job of its group needs one
 
   // Whether the calls go through the device's page cache.
   bool is_cached() const {
@@ -170,6 +176,9 @@ struct Plan {
 // Throws PlanError. Fills in the sizes of the arena and of the page cache and the number of device
 // threads, or ranks, from the cells where the plan leaves them out.
 Plan read_plan(std::string text);
+
+// The cells that run together, by their places in the plan: each group's, and each other by itself.
+std::vector<std::vector<std::size_t>> groups_of(const std::vector<Cell>& cells);
 
 const char* name_of(Device device);
 const char* name_of(Interface interface);

@@ -27,7 +27,9 @@ void check_moved(const ProgramInput& input, MeasuredOperation operation, std::in
 }
 
 void check_running(const ProgramInput& input) {
-  if (input.stopped.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
+  const bool in_vain =
+      input.others_failed != nullptr && input.others_failed->load(std::memory_order_relaxed);
+  if (in_vain || input.stopped.load(std::memory_order_relaxed)) throw Error(EINTR, "interrupted");
 }
 
 // Goes on after a short write, as programs do: it does not say why it is one, and the next one
@@ -93,7 +95,7 @@ class Pace {
     if (is_in_ramp() && due_ns_ >= ramp_ns_) end_ramp(call, ramp_ns_);
     is_late_ = now_ns() >= due_ns_;
     is_over_ = due_ns_ >= end_ns_;
-    wait_until(std::min(due_ns_, end_ns_));
+    wait_until(input_, std::min(due_ns_, end_ns_));
     return !is_over_;
   }
   bool is_timed(std::uint64_t call) const { return is_timed_call(call, timed_mask_); }
@@ -133,14 +135,6 @@ class Pace {
     const double bytes = static_cast<double>(call) * static_cast<double>(input_.cell.call_bytes());
     const double seconds = bytes / static_cast<double>(input_.cell.rate_bytes_per_s);
     return begin_ns_ + static_cast<std::uint64_t>(seconds * 1e9);
-  }
-  // Sleeps, in steps that an interruption ends.
-  void wait_until(std::uint64_t due) const {
-    constexpr std::uint64_t step_ns = 100 * ns_per_ms;
-    for (std::uint64_t now = now_ns(); now < due; now = now_ns()) {
-      check_running(input_);
-      std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(due - now, step_ns)));
-    }
   }
 
   const ProgramInput& input_;
@@ -440,6 +434,14 @@ void prepare_buffer(const ProgramInput& input) {
   for (unsigned slot = 0; slot < cell.queue_depth && slot < cell.calls_per_thread(); ++slot) {
     fill_pattern(input.buffer + slot * cell.call_bytes(), cell.call_bytes(), input.offset_of(slot),
                  input.pattern_seed);
+  }
+}
+
+void wait_until(const ProgramInput& input, std::uint64_t due_ns) {
+  constexpr std::uint64_t step_ns = 100'000'000;
+  for (std::uint64_t now = now_ns(); now < due_ns; now = now_ns()) {
+    check_running(input);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(due_ns - now, step_ns)));
   }
 }
 

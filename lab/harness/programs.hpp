@@ -49,6 +49,7 @@ struct ProgramInput {
   const std::vector<std::uint32_t>& order;
   const std::atomic<bool>& stopped;
   unsigned thread = 0;
+  const std::atomic<bool>* others_failed = nullptr;  // of the same repeat: it is in vain then
 
   FileAccess& file() const { return *files.front(); }
   // The file that a place lies in, and where in it.
@@ -98,6 +99,9 @@ struct ProgramOutput {
 // Makes the buffer ready, outside the timed region: for writes with what goes first, for reads with
 // bytes that no file here contains.
 void prepare_buffer(const ProgramInput& input);
+
+// Sleeps until then (now_ns()), in steps that an interruption ends. Throws ferry::Error, EINTR.
+void wait_until(const ProgramInput& input, std::uint64_t due_ns);
 
 // Opens every file of the part; and reads every place of it once, too.
 void open_each(const ProgramInput& input);

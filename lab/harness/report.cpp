@@ -58,31 +58,45 @@ LatencyHistogram all_latencies(const Sample& sample) {
   return all;
 }
 
-// Also of a GPU's warps.
+// What the threads did, also of a GPU's warps.
 Json of_threads(const Cell& cell, const Sample& sample) {
   Json facts = {
       {"deadline_reached", sample.deadline_reached},
       {"flush_ns", sample.flush_ns},
-      {"compute_ns", cell.computes() ? Json(sample.compute_ns) : Json(nullptr)},
       {"first_done_ns", sample.first_done_ns},
       {"last_done_ns", sample.last_done_ns},
       {"latency_ns", latency_json(cell, all_latencies(sample))},
       {"thread_operations_per_s",
        {{"min", sample.rates.min}, {"median", sample.rates.median}, {"max", sample.rates.max}}},
-      {"callers", usage_json(sample.callers)},
-      {"server", usage_json(sample.others)},
-      {"storage", storage_json(sample.storage)},
-      {"device_cache_state",
-       sample.device_cache ? Json(name_of(*sample.device_cache)) : Json(nullptr)},
-      {"counters", counters_json(sample.counted, runtime_counters, runtime_counters_shown)},
-      {"cache",
-       cell.is_cached() ? counters_json(sample.counted.cache, cache_counters) : Json(nullptr)}};
+      {"callers", usage_json(sample.callers)}};
   if (cell.mixes()) {
     facts["mixed"] = {{"read_operations", sample.read_operations},
                       {"read_latency_ns", latency_json(cell, sample.read_latencies)},
                       {"write_latency_ns", latency_json(cell, sample.latencies)}};
   }
   return facts;
+}
+
+// What was counted for the whole process.
+Json counted_json(const Sample& sample, bool has_cache) {
+  return {{"server", usage_json(sample.others)},
+          {"storage", storage_json(sample.storage)},
+          {"counters", counters_json(sample.counted, runtime_counters, runtime_counters_shown)},
+          {"cache", has_cache ? counters_json(sample.counted.cache, cache_counters) : nullptr}};
+}
+
+Json sample_json(const Cell& cell, unsigned repeat, const Sample& sample,
+                 std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed) {
+  Json line = {{"type", "sample"},          {"cell", cell.id},
+               {"repeat", repeat},          {"elapsed_ns", sample.elapsed_ns},
+               {"bytes", sample.bytes},     {"operations", sample.operations},
+               {"open_ns", sample.open_ns}, {"io_ns", sample.io_ns},
+               {"sync_ns", sample.sync_ns}, {"close_ns", sample.close_ns},
+               {"cache_state", nullptr},    {"verified", true},
+               {"pattern_seed", nullptr}};
+  if (state) line["cache_state"] = name_of(*state);
+  if (pattern_seed) line["pattern_seed"] = *pattern_seed;
+  return line;
 }
 
 }  // namespace
@@ -106,16 +120,37 @@ void report_verified(const Cell& cell) {
 
 void report_sample(const Cell& cell, unsigned repeat, const Sample& sample,
                    std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed) {
-  Json line = {{"type", "sample"},          {"cell", cell.id},
-               {"repeat", repeat},          {"elapsed_ns", sample.elapsed_ns},
-               {"bytes", sample.bytes},     {"operations", sample.operations},
-               {"open_ns", sample.open_ns}, {"io_ns", sample.io_ns},
-               {"sync_ns", sample.sync_ns}, {"close_ns", sample.close_ns},
-               {"cache_state", nullptr},    {"verified", true},
-               {"pattern_seed", nullptr}};
-  if (state) line["cache_state"] = name_of(*state);
-  if (pattern_seed) line["pattern_seed"] = *pattern_seed;
-  line.update(sample.of_ranks ? *sample.of_ranks : of_threads(cell, sample));
+  Json line = sample_json(cell, repeat, sample, state, pattern_seed);
+  if (sample.of_ranks) {
+    line.update(*sample.of_ranks);
+  } else {
+    line.update(of_threads(cell, sample));
+    line.update(counted_json(sample, cell.is_cached()));
+    line["compute_ns"] = cell.computes() ? Json(sample.compute_ns) : Json(nullptr);
+    line["device_cache_state"] =
+        sample.device_cache ? Json(name_of(*sample.device_cache)) : Json(nullptr);
+  }
+  print_line(line);
+}
+
+void report_job(const Cell& cell, unsigned repeat, const Sample& sample, const Sample& all,
+                std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed) {
+  Json line = sample_json(cell, repeat, sample, state, pattern_seed);
+  line.update(of_threads(cell, sample));
+  line["begin_ns"] = sample.begin_ns - all.begin_ns;
+  print_line(line);
+}
+
+void report_group(const Cell& cell, unsigned repeat, const Sample& all) {
+  Json line = {{"type", "sample"},
+               {"cell", cell.group},
+               {"repeat", repeat},
+               {"elapsed_ns", all.elapsed_ns},
+               {"io_ns", all.io_ns},
+               {"bytes", all.bytes},
+               {"operations", all.operations},
+               {"callers", usage_json(all.callers)}};
+  line.update(counted_json(all, cell.with_cache));
   print_line(line);
 }
 

@@ -21,6 +21,11 @@ void report_verified(const Cell& cell);
 // `state` is of reads only, `pattern_seed` of writes and of ranks.
 void report_sample(const Cell& cell, unsigned repeat, const Sample& sample,
                    std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
+// Of a job without what is counted for the whole process, and of all jobs of a group with it: its
+// line has the group's name.
+void report_job(const Cell& cell, unsigned repeat, const Sample& sample, const Sample& all,
+                std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
+void report_group(const Cell& cell, unsigned repeat, const Sample& all);
 // A line for each phase.
 void report_metadata(const Cell& cell, unsigned repeat, const MetadataSample& sample);
 

@@ -76,29 +76,43 @@ void Counting::end() {
   storage_ = read_storage_counters(block_device_, network_) - storage_;
 }
 
+void Counting::add_to(Sample& sample) {
+  sample.counted = statistics_;
+  sample.storage = storage_;
+  counting_ += sample.callers;
+  sample.others = others(process_, counting_);
+}
+
 Sample Counting::make_sample(const Threads& threads, const std::vector<unsigned>& parts) {
+  Sample sample = combine(cell_, threads, parts);
+  add_to(sample);
+  if ((cell_.operation == MeasuredOperation::read || cell_.warm) && cell_.is_cached()) {
+    sample.device_cache = device_cache_state(cell_, sample.distinct_bytes, filling_, statistics_);
+  }
+  return sample;
+}
+
+Sample combine(const Cell& cell, const Threads& threads, const std::vector<unsigned>& parts) {
   Sample sample;
   // What a ramp leaves out.
   const auto shortest_ramp = std::min_element(
       threads.begin(), threads.end(),
       [](const auto& a, const auto& b) { return a.output.ramp_ns < b.output.ramp_ns; });
   const std::uint64_t ramp_ns = shortest_ramp->output.ramp_ns;
-  sample.elapsed_ns =
-      end_of(threads, &ThreadResult::close) - begin_of(threads, &ThreadResult::open) - ramp_ns;
+  sample.begin_ns = begin_of(threads, &ThreadResult::open) + ramp_ns;
+  sample.elapsed_ns = end_of(threads, &ThreadResult::close) - sample.begin_ns;
   sample.open_ns = length_of(threads, &ThreadResult::open);
-  sample.flush_ns = cell_.flushes() ? length_of(threads, &ThreadResult::flush) : 0;
-  sample.sync_ns = cell_.syncs() ? length_of(threads, &ThreadResult::sync) : 0;
+  sample.flush_ns = cell.flushes() ? length_of(threads, &ThreadResult::flush) : 0;
+  sample.sync_ns = cell.syncs() ? length_of(threads, &ThreadResult::sync) : 0;
   sample.close_ns = length_of(threads, &ThreadResult::close);
-  const std::uint64_t begin_ns = begin_of(threads, &ThreadResult::transfers) + ramp_ns;
+  sample.io_begin_ns = begin_of(threads, &ThreadResult::transfers) + ramp_ns;
   const auto [first, last] = std::minmax_element(
       threads.begin(), threads.end(),
       [](const auto& a, const auto& b) { return a.transfers.end_ns < b.transfers.end_ns; });
-  sample.first_done_ns = first->transfers.end_ns - begin_ns;
-  sample.last_done_ns = last->transfers.end_ns - begin_ns;
-  sample.io_ns = cell_.computes() ? last->output.calls_ns : sample.last_done_ns;
+  sample.first_done_ns = first->transfers.end_ns - sample.io_begin_ns;
+  sample.last_done_ns = last->transfers.end_ns - sample.io_begin_ns;
+  sample.io_ns = cell.computes() ? last->output.calls_ns : sample.last_done_ns;
   sample.compute_ns = last->output.compute_ns;
-  sample.counted = statistics_;
-  sample.storage = storage_;
   sample.calls_of_part.resize(threads.size());
   for (std::size_t i = 0; i < threads.size(); ++i) {
     const ThreadResult& thread = threads[i];
@@ -112,15 +126,27 @@ Sample Counting::make_sample(const Threads& threads, const std::vector<unsigned>
     sample.read_latencies.add(thread.output.read_latencies);
   }
   sample.rates = rates_of(threads);
-  counting_ += sample.callers;
-  sample.others = others(process_, counting_);
-  sample.bytes = sample.operations * cell_.call_bytes();
+  sample.bytes = sample.operations * cell.call_bytes();
   sample.distinct_bytes =
-      cell_.may_leave_places() ? count_places(cell_, threads) * cell_.call_bytes() : sample.bytes;
-  if ((cell_.operation == MeasuredOperation::read || cell_.warm) && cell_.is_cached()) {
-    sample.device_cache = device_cache_state(cell_, sample.distinct_bytes, filling_, statistics_);
-  }
+      cell.may_leave_places() ? count_places(cell, threads) * cell.call_bytes() : sample.bytes;
   return sample;
+}
+
+Sample combine(const std::vector<Sample>& jobs) {
+  Sample all;
+  all.begin_ns = all.io_begin_ns = UINT64_MAX;
+  for (const Sample& job : jobs) {
+    all.begin_ns = std::min(all.begin_ns, job.begin_ns);
+    all.io_begin_ns = std::min(all.io_begin_ns, job.io_begin_ns);
+  }
+  for (const Sample& job : jobs) {
+    all.elapsed_ns = std::max(all.elapsed_ns, job.begin_ns + job.elapsed_ns - all.begin_ns);
+    all.io_ns = std::max(all.io_ns, job.io_begin_ns + job.io_ns - all.io_begin_ns);
+    all.bytes += job.bytes;
+    all.operations += job.operations;
+    all.callers += job.callers;
+  }
+  return all;
 }
 
 }  // namespace ferry::bench

@@ -30,7 +30,9 @@ struct ThreadRates {
 
 // A phase lasts from the first thread's begin to the last thread's end.
 struct Sample {
-  std::uint64_t elapsed_ns = 0;  // first open begins to last close ends
+  std::uint64_t begin_ns = 0;     // of the first open, behind a ramp
+  std::uint64_t io_begin_ns = 0;  // of the first transfer, likewise
+  std::uint64_t elapsed_ns = 0;   // first open begins to last close ends
   std::uint64_t open_ns = 0;
   std::uint64_t io_ns = 0;       // stream: the transfers; else the slowest thread's time in calls
   std::uint64_t compute_ns = 0;  // iterative, once: the slowest thread's time in the loop elsewhere
@@ -71,6 +73,13 @@ struct ThreadResult {
   ProgramOutput output;
 };
 
+// The sample of threads that worked on these parts of a cell, without what is counted for the whole
+// process.
+Sample combine(const Cell& cell, const std::vector<ThreadResult>& threads,
+               const std::vector<unsigned>& parts);
+// What jobs did side by side, likewise: from the first begin to the last end.
+Sample combine(const std::vector<Sample>& jobs);
+
 // What the runtime, the process and the storage count. begin() and end() are called around the
 // timed region by one thread; the filling of the device's cache is counted before that.
 class Counting {
@@ -82,7 +91,9 @@ class Counting {
   void begin();
   void end();
 
-  // The sample of threads that worked on these parts.
+  // Adds what was counted to the sample of all threads.
+  void add_to(Sample& sample);
+  // The sample of threads that worked on these parts of the cell.
   Sample make_sample(const std::vector<ThreadResult>& threads, const std::vector<unsigned>& parts);
 
  private:

@@ -69,10 +69,10 @@ std::string block_device_of(const Cell& cell) {
 
 // What the bytes that came over the network say of a URI's file, read once more: whether its client
 // on this machine had it. Nothing where the device's own cache was to answer.
-std::optional<CacheState> state_of_remote_read(const Cell& cell, const Sample& sample) {
+std::optional<CacheState> state_of_remote_read(const Cell& cell, std::uint64_t distinct_bytes,
+                                               const StorageCounters& storage) {
   if (cell.warm) return std::nullopt;
-  const CacheState state =
-      state_by_network(sample.distinct_bytes, sample.storage.network_read_bytes);
+  const CacheState state = state_by_network(distinct_bytes, storage.network_read_bytes);
   return cell.cold && state != CacheState::cold ? CacheState::unverified : state;
 }
 
@@ -83,33 +83,46 @@ std::vector<std::string> paths_of(const Cell& cell) {
   return paths;
 }
 
+// Another process has just made a file of that name: it is not to be removed.
+template <class Work>
+void keeping_anothers(ScratchFiles& made, Work work) {
+  try {
+    work();
+  } catch (const std::system_error& error) {
+    if (error.code().value() == EEXIST) made.keep();
+    throw;
+  }
+}
+
 }  // namespace
 
 template <class Work>
 void Session::on_cell(const Cell& cell, Work work) {
+  const std::string job = cell.group.empty() ? "" : "[" + cell.id + "] ";
   try {
     work();
     interruption_.check();
   } catch (const ContentsError& error) {
-    throw CellFailure(cell.id, 0, error.what());
+    throw CellFailure(cell.id, 0, job + error.what());
   } catch (const std::system_error& error) {
     // Interrupted calls end with several errors; the reason is one. Ranks agree on ECANCELED where
     // a signal reached another than the first.
     const int number = error.code().value();
     if (interruption_.stopped() || number == ECANCELED)
       throw CellFailure(cell.id, EINTR, "interrupted");
-    throw CellFailure(cell.id, number, error.what());
+    throw CellFailure(cell.id, number, job + error.what());
   }
 }
 
 void Session::run() {
   const std::uint64_t begin_ns = now_ns();
-  const std::size_t count = cells_.size();
+  const std::size_t count = groups_.size();
   const unsigned rounds = plan_.repeats + uncounted_rounds_;
-  for (std::size_t i = 0; i < count; ++i) {
-    prepare(cells_[i]);
+  for (const std::vector<std::size_t>& group : groups_) {
+    for (const std::size_t i : group)
+      prepare(cells_[i]);
     for (unsigned round = 0; plan_.in_order && round < rounds; ++round)
-      run_once(i, round);
+      run_once(group, round);
   }
   if (plan_.in_order) return;
   for (unsigned round = 0; round < rounds; ++round) {
@@ -118,14 +131,16 @@ void Session::run() {
     if (late && round > uncounted_rounds_) break;
     const bool forward = (round + uncounted_rounds_) % 2 == 0;
     for (std::size_t i = 0; i < count; ++i)
-      run_once(forward ? i : count - 1 - i, round);
+      run_once(groups_[forward ? i : count - 1 - i], round);
   }
 }
 
-void Session::run_once(std::size_t index, unsigned round) {
-  const bool reads = cells_[index].operation == MeasuredOperation::read;
+void Session::run_once(const std::vector<std::size_t>& group, unsigned round) {
   interruption_.check();
-  on_cell(cells_[index], [&] { reads ? read_once(index, round) : write_once(index, round); });
+  const std::size_t first = group.front();
+  if (!cells_[first].group.empty()) return group_once(group, round);
+  const bool reads = cells_[first].operation == MeasuredOperation::read;
+  on_cell(cells_[first], [&] { reads ? read_once(first, round) : write_once(first, round); });
 }
 
 void Session::prepare(Cell& cell) {
@@ -133,7 +148,7 @@ void Session::prepare(Cell& cell) {
   sums_.push_back(0);
   if (cell.operation != MeasuredOperation::read) return;
   on_cell(cell, [&] {
-    if (plan_.device == Device::ranks && !cell.streams) make_files(cell);
+    if (cell.make || (plan_.device == Device::ranks && !cell.streams)) make_files(cell);
     check_readable(cell);
     if (cell.check && !cell.expect_pattern_seed) {
       cell.expect_pattern_seed = find_pattern_seed(cell);
@@ -182,14 +197,27 @@ std::uint64_t Session::settling_passes(const Cell& cell) const {
   return std::clamp(bytes / cell.total_bytes, std::uint64_t{1}, passes_max);
 }
 
+// Of the file in the kernel's page cache, where the cell asks for one; nothing where that does not
+// say how it is read. Of places far apart, which the device's cache is to answer, nothing is said:
+// looking at all that lies between would take longer than reading them.
+std::optional<CacheState> Session::state_before(const Cell& cell) const {
+  const bool apart = cell.warm && cell.stride_bytes != 0;
+  return is_uri(cell.path) || apart ? std::nullopt : std::optional(prepare_cache(cell));
+}
+
+// What the storage gave meanwhile confirms that, or denies it.
+std::optional<CacheState> Session::state_after(const Cell& cell, std::optional<CacheState> before,
+                                               std::uint64_t distinct_bytes,
+                                               const StorageCounters& storage) {
+  if (is_uri(cell.path)) return state_of_remote_read(cell, distinct_bytes, storage);
+  // What a direct read brings from the storage says nothing about the page cache.
+  if (!before || (cell.direct && !cell.cold)) return before;
+  return confirm(*before, distinct_bytes, storage.process_read_bytes);
+}
+
 void Session::read_once(std::size_t index, unsigned round) {
   const Cell& cell = cells_[index];
-  const bool remote = is_uri(cell.path);
-  std::optional<CacheState> state;
-  // Of places far apart, which the device's cache is to answer, nothing is said: looking at all
-  // that lies between would take longer than reading them.
-  const bool apart = cell.warm && cell.stride_bytes != 0;
-  if (!remote && !apart) state = prepare_cache(cell);
+  const std::optional<CacheState> state = state_before(cell);
   const CellRun run{cell, round, 0, 0, block_devices_[index]};
   for (std::uint64_t pass = 0; pass < settling_passes(cell); ++pass)
     runtimes_.of(cell).run_cell(run, interruption_.stopped());
@@ -198,13 +226,63 @@ void Session::read_once(std::size_t index, unsigned round) {
     throw ContentsError("the sum over " + cell.path + " is wrong, by way of " +
                         name_of(cell.interface));
   }
-  // What a direct read brings from the storage says nothing about the page cache.
-  if (remote) {
-    state = state_of_remote_read(cell, sample);
-  } else if (state && (cell.cold || !cell.direct)) {
-    state = confirm(*state, sample.distinct_bytes, sample.storage.process_read_bytes);
+  report(cell, round, sample, state_after(cell, state, sample.distinct_bytes, sample.storage),
+         std::nullopt);
+}
+
+// What the storage gave is counted for all jobs together. So a cold one is proven where all reads
+// of the group have come from it, a hot one where none has.
+void Session::group_once(const std::vector<std::size_t>& group, unsigned round) {
+  std::vector<CellRun> runs;
+  std::vector<std::optional<CacheState>> states(group.size());
+  std::vector<std::unique_ptr<ScratchFiles>> made(group.size());
+  const auto on_job = [&](std::size_t job, const auto& work) {
+    on_cell(cells_[group[job]], [&] { work(cells_[group[job]]); });
+  };
+  for (std::size_t job = 0; job < group.size(); ++job) {
+    on_job(job, [&](const Cell& cell) {
+      if (cell.operation == MeasuredOperation::read) {
+        runs.push_back({cell, round, 0, 0, block_devices_[group[job]]});
+        return;
+      }
+      std::vector<std::string> fresh;
+      runs.push_back(begin_write(group[job], round, fresh));
+      made[job] = std::make_unique<ScratchFiles>(std::move(fresh));
+      keeping_anothers(*made[job], [&] { make_written(runs.back()); });
+    });
   }
-  report(cell, round, sample, state, std::nullopt);
+  for (std::size_t job = 0; job < group.size(); ++job) {
+    on_job(job, [&](const Cell& cell) {
+      if (cell.operation == MeasuredOperation::read) states[job] = state_before(cell);
+    });
+  }
+  GroupSample sample;
+  try {
+    sample = runtimes_.of(cells_[group.front()]).run_group(runs, interruption_.stopped());
+  } catch (const JobFailure& failure) {
+    on_job(failure.job, [&](const Cell&) {
+      const auto rethrow = [&] { std::rethrow_exception(failure.error); };
+      if (made[failure.job]) keeping_anothers(*made[failure.job], rethrow);
+      rethrow();
+    });
+  }
+  std::uint64_t read_bytes = 0;
+  for (std::size_t job = 0; job < group.size(); ++job)
+    if (runs[job].cell.operation == MeasuredOperation::read)
+      read_bytes += sample.jobs[job].distinct_bytes;
+  for (std::size_t job = 0; job < group.size(); ++job) {
+    on_job(job, [&](const Cell& cell) {
+      const bool reads = cell.operation == MeasuredOperation::read;
+      if (reads) {
+        states[job] = state_after(cell, states[job], read_bytes, sample.all.storage);
+      } else {
+        end_write(runs[job], sample.jobs[job], *made[job]);
+      }
+      report_job(cell, round, sample.jobs[job], sample.all, states[job],
+                 reads ? std::nullopt : std::optional(runs[job].pattern_seed));
+    });
+  }
+  on_job(0, [&](const Cell& cell) { report_group(cell, round, sample.all); });
 }
 
 void Session::metadata_once(const Cell& cell, unsigned round) {
@@ -214,11 +292,10 @@ void Session::metadata_once(const Cell& cell, unsigned round) {
   report_metadata(cell, round, runtimes_.of(cell).run_metadata(run, interruption_.stopped()));
 }
 
-void Session::write_once(std::size_t index, unsigned round) {
+// Looks for the files; `fresh` are those that are not there.
+CellRun Session::begin_write(std::size_t index, unsigned round, std::vector<std::string>& fresh) {
   const Cell& cell = cells_[index];
-  if (cell.program == Program::metadata) return metadata_once(cell, round);
   CellRun run{cell, round, cell.seed + round, O_CREAT | O_EXCL, block_devices_[index]};
-  std::vector<std::string> fresh;
   for (const std::string& path : paths_of(cell)) {
     if (!file_exists(path)) {
       if (raw_paths_.contains(path)) throw Error(ENODEV, path + " has gone");
@@ -234,33 +311,48 @@ void Session::write_once(std::size_t index, unsigned round) {
     if (!raw && plan_.device == Device::ranks) StoredFile(path, O_WRONLY | O_TRUNC);
   }
   if (!fresh.empty() && !cell.rewrite && !cell.is_striped()) warm_memory(cell);
+  return run;
+}
+
+// Makes the files where that is not the cell's own to do.
+void Session::make_written(CellRun& run) {
+  const Cell& cell = run.cell;
+  if (cell.rewrite) {
+    for (unsigned i = 0; i < file_count(cell); ++i)
+      make_file(cell, made_seed_of(run.pattern_seed), i);
+    run.create_flags = 0;
+  }
+  if (cell.mixes() && run.repeat == 0) {
+    Cell made_by_it = cell;
+    made_by_it.operation = MeasuredOperation::read;
+    made_by_it.read_percent = 0;
+    made_by_it.expect_pattern_seed = made_seed_of(run.pattern_seed);
+    runtimes_.of(cell).verify_reads(made_by_it, interruption_.stopped());
+  }
+  // Ferry's own views make it with its stripes themselves.
+  if (cell.is_striped() && cell.interface != Interface::ferry) {
+    for (const std::string& path : paths_of(cell))
+      make_striped(cell, path);
+  }
+}
+
+void Session::end_write(const CellRun& run, const Sample& sample, ScratchFiles& made) {
+  runtimes_.of(run.cell).verify_write(run, sample, interruption_.stopped());
+  if (run.cell.keep && run.repeat + 1 == plan_.repeats + uncounted_rounds_) made.keep();
+}
+
+void Session::write_once(std::size_t index, unsigned round) {
+  const Cell& cell = cells_[index];
+  if (cell.program == Program::metadata) return metadata_once(cell, round);
+  std::vector<std::string> fresh;
+  CellRun run = begin_write(index, round, fresh);
   ScratchFiles made(std::move(fresh));
   Sample sample;
-  try {
-    if (cell.rewrite) {
-      for (unsigned i = 0; i < file_count(cell); ++i)
-        make_file(cell, made_seed_of(run.pattern_seed), i);
-      run.create_flags = 0;
-    }
-    if (cell.mixes() && round == 0) {
-      Cell made_by_it = cell;
-      made_by_it.operation = MeasuredOperation::read;
-      made_by_it.read_percent = 0;
-      made_by_it.expect_pattern_seed = made_seed_of(run.pattern_seed);
-      runtimes_.of(cell).verify_reads(made_by_it, interruption_.stopped());
-    }
-    // Ferry's own views make it with its stripes themselves.
-    if (cell.is_striped() && cell.interface != Interface::ferry) {
-      for (const std::string& path : paths_of(cell))
-        make_striped(cell, path);
-    }
+  keeping_anothers(made, [&] {
+    make_written(run);
     sample = runtimes_.of(cell).run_cell(run, interruption_.stopped());
-  } catch (const std::system_error& error) {
-    if (error.code().value() == EEXIST) made.keep();  // another process has just made it
-    throw;
-  }
-  runtimes_.of(cell).verify_write(run, sample, interruption_.stopped());
-  if (cell.keep && round + 1 == plan_.repeats + uncounted_rounds_) made.keep();
+  });
+  end_write(run, sample, made);
   report(cell, round, sample, std::nullopt, run.pattern_seed);
 }
 

@@ -31,6 +31,7 @@ class Session {
       : plan_(plan),
         uncounted_rounds_(plan.device == Device::ranks && !plan.cells.front().streams ? 1 : 0),
         cells_(plan.cells),
+        groups_(groups_of(plan.cells)),
         runtimes_(runtimes),
         interruption_(interruption) {}
 
@@ -40,11 +41,19 @@ class Session {
 
  private:
   void prepare(Cell& cell);
-  void run_once(std::size_t index, unsigned round);
+  void run_once(const std::vector<std::size_t>& group, unsigned round);
   void make_files(Cell& cell);
   std::uint64_t settling_passes(const Cell& cell) const;
   void read_once(std::size_t index, unsigned round);
   void write_once(std::size_t index, unsigned round);
+  void group_once(const std::vector<std::size_t>& group, unsigned round);
+  CellRun begin_write(std::size_t index, unsigned round, std::vector<std::string>& fresh);
+  void make_written(CellRun& run);
+  void end_write(const CellRun& run, const Sample& sample, ScratchFiles& made);
+  std::optional<CacheState> state_before(const Cell& cell) const;
+  static std::optional<CacheState> state_after(const Cell& cell, std::optional<CacheState> before,
+                                               std::uint64_t distinct_bytes,
+                                               const StorageCounters& storage);
   void metadata_once(const Cell& cell, unsigned round);
   void report(const Cell& cell, unsigned round, const Sample& sample,
               std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
@@ -56,6 +65,7 @@ class Session {
   // repeat.
   const unsigned uncounted_rounds_;
   std::vector<Cell> cells_;  // with the seeds that were found in files
+  const std::vector<std::vector<std::size_t>> groups_;
   const Runtimes& runtimes_;
   const Interruption& interruption_;
   std::vector<std::string> block_devices_;  // of the cells

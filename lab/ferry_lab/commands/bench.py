@@ -8,21 +8,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ferry import sizes
 from ferry.errors import FerryError
 from ferry.flags import JSON, OVERWRITE, PATH_TYPE, CountType, SizeType
 from ferry.uris import is_uri
 from ferry_lab.run import ranks
-from ferry_lab.run.plan import DEVICES, INTERFACES, PLACEMENTS, RuntimeSettings
+from ferry_lab.run.plan import DEVICES, INTERFACES, PLACEMENTS, QUEUE_DEPTH_MAX, RuntimeSettings
 from ferry_lab.stats.limits import FINDING_PAIRS_MIN
 
 if TYPE_CHECKING:
     from ferry_lab.run.bench import BenchOptions
 
 _THREADS = CountType(1, 4096)
-# Interfaces with several calls in flight per thread, and the maximum.
-_QUEUE_DEPTH_MAX = {"ferry": 63, "uring": 1024}
 # What the runtime is asked for.
 _RUNTIME = (
     *("device", "server_threads", "device_cpus", "server_cpus", "engine"),
@@ -183,6 +182,13 @@ _seconds = functools.partial(_option, type=CountType(1, _SECONDS_MAX), metavar="
     default=FINDING_PAIRS_MIN,
     help="Number of repeats; ferry compare needs six or more.",
 )
+@_option(
+    "--jobs",
+    "jobs_file",
+    metavar="FILE",
+    type=PATH_TYPE,
+    help="Run the jobs of a job file together, in the place of PATH (-: standard input).",
+)
 @_option("-o", "--test-file", metavar="PATH", type=PATH_TYPE, help="Another way to give PATH.")
 @_option("-w", "--write", is_flag=True, help="Write a new file.")
 @_option("-r", "--read", is_flag=True, help="Read. Without -w and -r: write, then read.")
@@ -256,7 +262,7 @@ _seconds = functools.partial(_option, type=CountType(1, _SECONDS_MAX), metavar="
 @_option("--threads", type=_THREADS, default=1, help="Device threads.")
 @_option(
     "--queue-depth",
-    type=CountType(1, max(_QUEUE_DEPTH_MAX.values())),
+    type=CountType(1, max(QUEUE_DEPTH_MAX.values())),
     default=1,
     help="Calls in flight per thread (ferry: up to 63, uring: up to 1024).",
 )
@@ -278,7 +284,8 @@ _seconds = functools.partial(_option, type=CountType(1, _SECONDS_MAX), metavar="
     help="With --overwrite: write to PATH though it is a block device. What is on it is lost.",
 )
 @JSON
-def command(path: str | None, test_file: str | None, **given: Any) -> None:
+@click.pass_context
+def command(ctx: click.Context, path: str | None, test_file: str | None, jobs_file: str | None, **given: Any) -> None:
     """Measure PATH, with IOR's flags and columns.
 
     Writing creates PATH, a new file, and removes it afterwards; -r alone never changes PATH,
@@ -287,13 +294,60 @@ def command(path: str | None, test_file: str | None, **given: Any) -> None:
     bw counts from open to close, as in IOR. With -a ferry, PATH may be a URI like
     nfs://server/export/file or ceph:/file.
 
+    --jobs FILE measures several jobs at once, each with figures of its own. FILE has a part of
+    fio's format: a section for each job, [global] for what they share.
+
     mpiexec -n 8 ferry bench measures with 8 MPI ranks in the place of threads, by -a ferry, mpiio or posix.
     """
+    if jobs_file is not None:
+        _run_jobs(ctx, jobs_file, given)
+        return
     if (path is None) == (test_file is None):
         raise click.UsageError("Missing PATH" if path is None else "PATH and -o both name the file; give one")
     from ferry_lab.run import bench
 
     bench.run(_read_options(given, test_file if path is None else path))
+
+
+# What the command line says for all jobs; each says the rest for itself, by these keys.
+_OF_ALL_JOBS = (
+    *("jobs_file", "interface", "repeats", "check_read", "latency", "placement", "cold", "overwrite", "json_path"),
+    *(name for name in _RUNTIME),
+)
+_JOB_KEYS = {
+    **{"path": "filename", "test_file": "filename", "block_bytes": "size", "transfer_bytes": "bs"},
+    **{"write": "rw", "read": "rw", "mix": "rwmixread", "random": "rw", "distribution": "random_distribution"},
+    **{"sync": "end_fsync", "deadline_s": "runtime", "time_s": "time_based", "ramp_s": "ramp_time"},
+    **{"rate_bytes_per_s": "rate", "threads": "numjobs", "queue_depth": "iodepth", "direct": "direct"},
+}
+
+
+def _run_jobs(ctx: click.Context, file: str, given: dict[str, Any]) -> None:
+    """Raises UsageError for flags that are one job's."""
+    for param in ctx.command.params:
+        name = str(param.name)
+        if name in _OF_ALL_JOBS or ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        flag = param.opts[0] if isinstance(param, click.Option) else "PATH"
+        key = _JOB_KEYS.get(name)
+        do = f"write {key} in the job file" if key else "leave it out"
+        raise click.UsageError(f"{flag} is for one job, and --jobs has several; {do}")
+    if ranks.find() is not None:
+        raise click.UsageError("--jobs is for threads; leave out mpiexec")
+    if given["device"] != "cpu":
+        raise click.UsageError("--jobs is for --device cpu; kernels run one job at a time")
+    from ferry_lab.run import jobs
+
+    runtime = {name: given[name] or getattr(RuntimeSettings, name) for name in _RUNTIME}
+    names = ("interface", "placement", "repeats", "check_read", "latency", "cold", "overwrite")
+    jobs.run(
+        jobs.JobsOptions(
+            file=file,
+            json=given["json_path"],
+            runtime=RuntimeSettings(**runtime),
+            **{name: given[name] for name in names},
+        )
+    )
 
 
 def _read_options(given: dict[str, Any], path: Any) -> BenchOptions:
@@ -453,7 +507,7 @@ def _check_device(options: BenchOptions) -> None:
 
 
 def _check_interface(options: BenchOptions) -> None:
-    depth_max = _QUEUE_DEPTH_MAX.get(options.interface, 1)
+    depth_max = QUEUE_DEPTH_MAX.get(options.interface, 1)
     if options.queue_depth > depth_max:
         raise click.UsageError(
             f"--queue-depth is for interfaces ferry and uring, not {options.interface}"

@@ -278,6 +278,55 @@ class Repeat(Record):
     ] = UNSET
 
 
+class JobRepeat(Record):
+    """One repeat of a job of a group. What is counted for the whole process is the group's."""
+
+    repeat: RepeatNumber
+    begin_ns: Annotated[Count, about("when it opened its files, since the first job of the group did")]
+    elapsed_ns: Annotated[Count, about("first open begins to last close ends")]
+    bytes: Count
+    operations: Annotated[Count, about("calls that moved data")]
+    deadline_reached: Annotated[bool, about("before everything was moved: bytes and operations are less")]
+    open_ns: Count
+    io_ns: Annotated[Count, about("all transfers")]
+    flush_ns: Count
+    sync_ns: Annotated[Count, about("fsync (mmap: msync)")]
+    close_ns: Count
+    first_done_ns: Annotated[Count, about("when the first thread was done, since transfers began")]
+    last_done_ns: Count
+    latency_ns: Latencies | None
+    callers: Annotated[Usage, about("its threads together, from before the first open to when all jobs had ended")]
+    cache_state: Annotated[
+        CacheState,
+        about(
+            "of its file in the host's page cache before the timed region, confirmed by what the storage gave the "
+            "whole group; null for writes"
+        ),
+    ]
+    verified: Annotated[bool, Meta(extra_json_schema={"const": True})]
+    pattern_seed: Annotated[int | None, about("of what was written; null for reads")]
+    thread_operations_per_s: ThreadRates
+    mixed: Annotated[MixedCalls | UnsetType, about("of operation mixed alone")] = UNSET
+
+
+class GroupRepeat(Record):
+    """One repeat of a group: its jobs together."""
+
+    repeat: RepeatNumber
+    elapsed_ns: Annotated[Count, about("the first job's open begins to the last job's close ends")]
+    io_ns: Annotated[Count, about("from the first transfer of any job to the last")]
+    bytes: Annotated[Count, about("of all jobs")]
+    operations: Count
+    callers: Annotated[Usage, about("the threads of all jobs")]
+    server: Annotated[Usage, about("all other threads of the measured process, over the same time")]
+    storage: StorageCounters
+    counters: Annotated[
+        dict[str, Count],
+        Meta(description="Ferry's own counters over the same time.", extra_json_schema={"required": COUNTERS}),
+    ]
+    cache: Annotated[CacheCounters | None, about("null where no job's calls go through the device's page cache")]
+
+
 class ImportedCallers(Record):
     user_cpu_ns: Count
     system_cpu_ns: Count
@@ -467,9 +516,9 @@ class RanksMetrics(Record):
 
 
 class Row:
-    """What was measured, summaries, every repeat: one of the three records below."""
+    """What was measured, summaries, every repeat: one of the records below."""
 
-    if TYPE_CHECKING:  # what all three have
+    if TYPE_CHECKING:  # what all have
         id: str
         group: str
         axes: dict[str, str | int]
@@ -560,6 +609,64 @@ class MeasuredRow(Record, Row):
     open_files: Annotated[
         Count | UnsetType, about("reads: the data lay in so many files, which were all open; 0: in one")
     ] = UNSET
+    axes: Axes = {}
+
+
+class JobRow(Record, Row):
+    """A job of a group, which ran together with the others."""
+
+    id: Annotated[str, about("the job's name")]
+    group: Annotated[str, about("id of the group's row")]
+    interface: Literal["ferry", "posix", "mmap", "uring"]
+    placement: Literal["host", "compute", "service", "automatic", None]
+    program: Literal["stream"]
+    operation: Literal["read", "write", "mixed"]
+    pattern: Annotated[str, Meta(pattern=r"^(sequential|random|zipf:[0-9.]+)$")]
+    path: str
+    transfer_bytes: Positive
+    total_bytes: Annotated[Positive, about("of all threads; with a time they go over it again and again")]
+    threads: Positive
+    queue_depth: Positive
+    file_per_thread: bool
+    same_part: Annotated[bool, about("every thread goes over the whole file")]
+    start_delay_ms: Annotated[Count, about("after the group's begin")]
+    deadline_ms: Annotated[Count, about("transfers start no later than this after the first; 0: none")]
+    time_ms: Annotated[Count, about("transfers went on for so long, over and over; 0: once")]
+    ramp_ms: Annotated[Count, about("before that, and not counted in bytes, operations and times")]
+    rate_bytes_per_s: Annotated[
+        Count, about("of each thread, at most; latencies count from when a call was due. 0: as fast as it went")
+    ]
+    read_percent: Annotated[Count, about("operation mixed: so many of the calls read, the others write; else 0")]
+    check: Annotated[bool, about("reads: every transfer compared within the timed region")]
+    direct: bool
+    sync: Literal["none", "fsync"]
+    cache_state: Annotated[
+        Literal["hot", "cold", "unverified", None], about("of all repeats, unverified where they differ")
+    ]
+    device_cache_state: None
+    verified: bool
+    metrics: Metrics
+    repeats: Annotated[list[JobRepeat], Meta(min_length=1)]
+    latency_ns: Annotated[Latencies | UnsetType, about("with --latency: of all repeats together")] = UNSET
+    axes: Axes = {}
+
+
+class GroupRow(Record, Row):
+    """The jobs of a group together."""
+
+    id: str
+    group: str
+    jobs: Annotated[list[str], Meta(min_length=1, description="ids of their rows")]
+    program: Literal["group"]
+    operation: Literal["read", "write", "mixed"]
+    path: None
+    transfer_bytes: Annotated[Positive | None, about("null where the jobs' differ")]
+    total_bytes: Annotated[Positive, about("of all jobs")]
+    cache_state: None
+    device_cache_state: None
+    verified: bool
+    metrics: Metrics
+    repeats: Annotated[list[GroupRepeat], Meta(min_length=1)]
     axes: Axes = {}
 
 
@@ -733,10 +840,17 @@ class Document(Record):
     conclusions: list[str]
 
 
-def read_repeat(parsed: Any) -> Repeat | RanksRepeat | MetadataRepeat:
+AnyMeasuredRepeat = Repeat | RanksRepeat | MetadataRepeat | JobRepeat | GroupRepeat
+
+
+def read_repeat(parsed: Any) -> AnyMeasuredRepeat:
     """Returns the repeat that was parsed from JSON. Raises msgspec.ValidationError."""
     if "phase" in parsed:
         return msgspec.convert(parsed, MetadataRepeat)
+    if "begin_ns" in parsed:
+        return msgspec.convert(parsed, JobRepeat)
+    if "open_ns" not in parsed:
+        return msgspec.convert(parsed, GroupRepeat)
     return msgspec.convert(parsed, RanksRepeat if "ranks_usage" in parsed else Repeat)
 
 
@@ -751,4 +865,8 @@ def _read_row(_kind: type, parsed: Any) -> Row:
         kind = ImportedRow
     elif "ranks" in parsed:
         kind = RanksRow
+    elif "jobs" in parsed:
+        kind = GroupRow
+    elif "start_delay_ms" in parsed:
+        kind = JobRow
     return msgspec.convert(parsed, kind)

@@ -6,7 +6,7 @@ import datetime
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,11 @@ from ferry_lab.results.records import (
     Comparison,
     Document,
     Environment,
+    GroupRepeat,
+    GroupRow,
     ImportedRepeat,
+    JobRepeat,
+    JobRow,
     MeasuredRow,
     Metrics,
     Phases,
@@ -38,7 +42,7 @@ from ferry_lab.run.measuring import Measurement
 from ferry_lab.run.plan import Cell, RanksCell
 from ferry_lab.stats import judge
 
-AnyRepeat = Repeat | ImportedRepeat | RanksRepeat
+AnyRepeat = Repeat | ImportedRepeat | RanksRepeat | JobRepeat | GroupRepeat
 
 
 def summarize(values: Sequence[float]) -> Summary:
@@ -73,9 +77,9 @@ def call_and_flush_ns(sample: Repeat) -> int:
     return sample.io_ns + sample.flush_ns
 
 
-def durable_ns(sample: Repeat | RanksRepeat) -> int:
+def durable_ns(sample: Repeat | RanksRepeat | JobRepeat) -> int:
     """Returns the time in the transfers and in all that makes them durable: flush and fsync."""
-    flush_ns = sample.flush_ns if isinstance(sample, Repeat) else 0
+    flush_ns = 0 if isinstance(sample, RanksRepeat) else sample.flush_ns
     return sample.io_ns + flush_ns + sample.sync_ns
 
 
@@ -171,7 +175,9 @@ def _summaries(metrics: dict[str, _Metric], samples: Sequence[AnyRepeat]) -> dic
     return {name: summarize([of(s) for s in samples]) for name, of in metrics.items()}
 
 
-def make_metrics(samples: Sequence[Repeat | ImportedRepeat], sync: str = "none", program: str = "stream") -> Metrics:
+def make_metrics(
+    samples: Sequence[Repeat | ImportedRepeat | JobRepeat | GroupRepeat], sync: str = "none", program: str = "stream"
+) -> Metrics:
     """Returns the metrics that a row of one process has, imported or not."""
     metrics = dict(_EVERY)
     if "flush" in sync:
@@ -239,6 +245,47 @@ def make_row(
         metrics=make_metrics(samples, cell.sync, cell.program),
         latency_ns=latencies.merge([s.latency_ns for s in samples]) if cell.latency else UNSET,
     )
+
+
+def make_group_rows(cells: Sequence[Cell], samples: Mapping[str, Sequence[Any]]) -> list[JobRow | GroupRow]:
+    """Returns a row for each job of a group, and one for all together; ``samples`` by cell and group."""
+    rows: list[JobRow | GroupRow] = []
+    for cell in cells:
+        found = samples[cell.id]
+        rows.append(
+            JobRow(
+                **_facts(cell, JobRow)
+                | {
+                    "axes": dict(cell.axes),
+                    "cache_state": cache_state(found),
+                    "verified": all(s.verified for s in found),
+                    "repeats": list(found),
+                },
+                device_cache_state=None,
+                metrics=make_metrics(found, cell.sync),
+                latency_ns=latencies.merge([s.latency_ns for s in found]) if cell.latency else UNSET,
+            )
+        )
+    together = samples[cells[0].group]
+    operations, sizes = {cell.operation for cell in cells}, {cell.transfer_bytes for cell in cells}
+    rows.append(
+        GroupRow(
+            id=cells[0].group,
+            group=cells[0].group,
+            jobs=[cell.id for cell in cells],
+            program="group",
+            operation=operations.pop() if len(operations) == 1 else "mixed",
+            path=None,
+            transfer_bytes=sizes.pop() if len(sizes) == 1 else None,
+            total_bytes=sum(cell.total_bytes for cell in cells),
+            cache_state=None,
+            device_cache_state=None,
+            verified=all(row.verified for row in rows),
+            metrics=make_metrics(together),
+            repeats=list(together),
+        )
+    )
+    return rows
 
 
 def _make_ranks_row(cell: RanksCell, samples: Sequence[RanksRepeat], shared: dict[str, Any]) -> RanksRow:

@@ -18,7 +18,8 @@ from ferry_lab.results.comparison import ResultsComparison
 from ferry_lab.results.metadata import MetadataResults
 from ferry_lab.results.simulation import Simulation
 
-_ROWS = (records.MeasuredRow, records.ImportedRow, records.RanksRow)
+_OF_GROUPS = (records.JobRow, records.GroupRow)
+_ROWS = (records.MeasuredRow, records.ImportedRow, records.RanksRow, *_OF_GROUPS)
 _DOCUMENTS = {
     "results": records.Document,
     "simulation": Simulation,
@@ -64,6 +65,12 @@ def _rows_of_kinds() -> dict[str, Any]:
                         "properties": {
                             "environment": {"properties": {"runtimes": {"minItems": 1}}},
                             "rows": {"items": _reference(records.MeasuredRow)},
+                        }
+                    },
+                    {
+                        "properties": {
+                            "kind": {"const": "bench"},
+                            "rows": {"items": {"oneOf": [_reference(row) for row in _OF_GROUPS]}},
                         }
                     },
                     # Under mpiexec.

@@ -28,7 +28,7 @@ from ferry.sizes import KIB, format_size
 from ferry.uris import is_uri, shown, with_suffix
 from ferry_lab.render.mpi_tables import oversubscription
 from ferry_lab.results import latencies, results
-from ferry_lab.results.records import Latencies, MeasuredRow, RanksRepeat, RanksRow, Repeat, RuntimeInForce
+from ferry_lab.results.records import JobRow, Latencies, MeasuredRow, RanksRepeat, RanksRow, Repeat, RuntimeInForce
 from ferry_lab.run import ranks, remote_files
 from ferry_lab.run.measuring import Measurement, read_mpi_info, remove, run_plan
 from ferry_lab.run.plan import Cell, Plan, RanksCell, RuntimeSettings
@@ -169,7 +169,11 @@ def run(options: BenchOptions) -> None:
     if options.ranks:
         _check_launcher()
     else:
-        _check_memory(options)
+        check_memory(
+            options.runtime.cache_bytes,
+            options.transfer_bytes * options.queue_depth * options.threads * (2 if options.mix else 1),
+            "-t, --queue-depth or --threads",
+        )
     _check_path(options)
     claimed = options.write and is_block_device(options.path)
     with device_claimed(options.path) if claimed else nullcontext():
@@ -241,7 +245,7 @@ def _is_file(path: str) -> bool:
 
 def _check_size(options: BenchOptions, path: str) -> None:
     needed_bytes = options.total_bytes // len(options.files)
-    size_bytes = _readable_bytes(path)
+    size_bytes = readable_bytes(path)
     if size_bytes >= needed_bytes:
         return
     asked = f"-b {format_size(options.block_bytes)}"
@@ -255,24 +259,25 @@ def _check_size(options: BenchOptions, path: str) -> None:
     )
 
 
-def _readable_bytes(path: str) -> int:
+def readable_bytes(path: str) -> int:
+    """Returns the size of a file or block device that can be read. Raises FerryError."""
     if is_uri(path):
         return remote_files.check_readable_file(path)
     return check_readable_device(path) if is_block_device(path) else check_readable_file(path)
 
 
-def _check_memory(options: BenchOptions) -> None:
+def check_memory(cache_bytes: int, buffer_bytes: int, sizes: str) -> None:
+    """Raises FerryError, which says to choose other ``sizes``, where the memory is too small."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if options.runtime.cache_bytes > memory_bytes:
+    if cache_bytes > memory_bytes:
         raise FerryError(
-            f"--cache-size {format_size(options.runtime.cache_bytes)} is more than this machine's "
+            f"--cache-size {format_size(cache_bytes)} is more than this machine's "
             f"memory of {format_size(memory_bytes)}; choose less"
         )
-    buffer_bytes = options.transfer_bytes * options.queue_depth * options.threads * (2 if options.mix else 1)
     if buffer_bytes > memory_bytes:
         raise FerryError(
             f"the buffers need {format_size(buffer_bytes)}, and this machine has "
-            f"{format_size(memory_bytes)}; choose a smaller -t, --queue-depth or --threads"
+            f"{format_size(memory_bytes)}; choose a smaller {sizes}"
         )
 
 
@@ -303,18 +308,22 @@ def _measure_all(options: BenchOptions) -> list[tuple[Cell | RanksCell, Measurem
         raise
     finally:
         if not (options.keep and phases):
-            _remove(ours)
+            remove_files(ours)
     return phases
 
 
 def _is_there(options: BenchOptions, path: str) -> bool:
-    if not is_uri(path):
-        return os.path.lexists(path)
     # Without --overwrite, an existing file was refused before.
-    return options.overwrite and remote_files.status(path) is not None
+    return (options.overwrite or not is_uri(path)) and is_there(path)
 
 
-def _remove(paths: Sequence[str]) -> None:
+def is_there(path: str) -> bool:
+    """Whether a file, or anything else of a mounted file system, has this name."""
+    return remote_files.status(path) is not None if is_uri(path) else os.path.lexists(path)
+
+
+def remove_files(paths: Sequence[str]) -> None:
+    """Removes those that are there."""
     remote = [path for path in paths if is_uri(path)]
     if remote:
         with signals_ignored():
@@ -339,14 +348,14 @@ def _notes(rows: Sequence[MeasuredRow | RanksRow], measurement: Measurement) -> 
     if note := oversubscription(of_ranks, cpus):
         notes.append(note)
     for row in of_ranks:
-        notes += _state_notes(row)
+        notes += state_notes(row)
     for row in rows:
         if isinstance(row, RanksRow):
             continue
         short = sum(sample.deadline_reached for sample in row.repeats)
         if short > 0:
             notes.append(f"{row.operation}: the deadline ended {short} of {len(row.repeats)} repeats")
-        notes += _state_notes(row)
+        notes += state_notes(row)
         if row.device_cache_state == "unverified":
             notes.append(
                 f"{row.operation}: unverified, because the counters of the device's page cache "
@@ -355,7 +364,8 @@ def _notes(rows: Sequence[MeasuredRow | RanksRow], measurement: Measurement) -> 
     return notes
 
 
-def _state_notes(row: MeasuredRow | RanksRow) -> list[str]:
+def state_notes(row: MeasuredRow | RanksRow | JobRow) -> list[str]:
+    """Returns what the state of the host's page cache means, where that needs a word."""
     texts = {"unverified": "unverified, because the state of the page cache was not proven for every repeat"}
     if is_uri(row.path):
         texts = {
@@ -367,7 +377,8 @@ def _state_notes(row: MeasuredRow | RanksRow) -> list[str]:
             "the storage's client had the file in memory",
         }
     text = texts.get(row.cache_state)
-    return [f"{row.operation}: {text}"] if text else []
+    name = row.id if isinstance(row, JobRow) else row.operation
+    return [f"{name}: {text}"] if text else []
 
 
 # The options that the document repeats, in its order.
@@ -444,17 +455,19 @@ def _print_head(console: Console, options: BenchOptions, measurement: Measuremen
         for storage in measurement.environment.storages:
             for fact in storage.facts:
                 console.print(fact, soft_wrap=True)
-        device = runtime.device
-        where = f"CPUs {runtime.device_cpus}" if device == "cpu" else device
-        console.print(
-            f"device {where}, server CPUs {runtime.server_cpus} "
-            f"(threads: {runtime.server_threads}), {runtime.storage_engine}, "
-            f"{runtime.arena_pages}",
-            soft_wrap=True,
-        )
+        console.print(device_line(runtime), soft_wrap=True)
         console.print(_placement_line(options.placement, runtime), soft_wrap=True)
     for note in runtime.notes:
         console.print(f"note: {note}", soft_wrap=True)
+
+
+def device_line(runtime: RuntimeInForce) -> str:
+    """Returns where the device and its server run, and how."""
+    where = f"CPUs {runtime.device_cpus}" if runtime.device == "cpu" else runtime.device
+    return (
+        f"device {where}, server CPUs {runtime.server_cpus} (threads: {runtime.server_threads}), "
+        f"{runtime.storage_engine}, {runtime.arena_pages}"
+    )
 
 
 def _placement_line(placement: str, runtime: RuntimeInForce) -> str:
@@ -500,7 +513,7 @@ def _print_table(console: Console, rows: Sequence[MeasuredRow | RanksRow]) -> No
     for row in rows:
         if isinstance(row, MeasuredRow) and row.latency_ns:
             console.print()
-            _print_histogram(console, row.operation, row.latency_ns)
+            print_histogram(console, row.operation, row.latency_ns)
 
 
 def _blocks(columns: int, width: int | None) -> list[list[int]]:
@@ -584,9 +597,9 @@ def _median_us(found: Sequence[Latencies], percentile: str) -> str:
 _BAR_WIDTH = 40
 
 
-def _print_histogram(console: Console, operation: str, found: Latencies) -> None:
+def print_histogram(console: Console, name: str, found: Latencies) -> None:
     """A line for each power of two; the longest bar has the most calls."""
-    console.print(f"{operation}: latency of single calls (µs, calls, share)", soft_wrap=True)
+    console.print(f"{name}: latency of single calls (µs, calls, share)", soft_wrap=True)
     buckets = latencies.by_powers_of_two(found.histogram or [])
     most = max(calls for _, _, calls in buckets)
     for low, high, calls in buckets:

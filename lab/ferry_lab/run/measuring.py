@@ -17,7 +17,15 @@ import msgspec
 from ferry.errors import FerryError
 from ferry.native import Json, check, lines, running
 from ferry.programs import PROGRAM, find_program
-from ferry_lab.results.records import Environment, MetadataRepeat, RanksRepeat, Repeat, read_repeat
+from ferry_lab.results.records import (
+    Environment,
+    GroupRepeat,
+    JobRepeat,
+    MetadataRepeat,
+    RanksRepeat,
+    Repeat,
+    read_repeat,
+)
 from ferry_lab.run.plan import Plan
 from ferry_lab.run.ranks import MPI_PROGRAM
 
@@ -27,10 +35,12 @@ _INFO_TIMEOUT_S = 60.0
 
 @dataclass
 class Measurement:
-    """The result of one invocation: its environment, and each cell's samples by repeat."""
+    """The result of one invocation: its environment, and each cell's and group's samples by repeat."""
 
     environment: Environment | None = None
-    samples: dict[str, list[Repeat] | list[RanksRepeat] | list[MetadataRepeat]] = field(default_factory=dict)
+    samples: dict[
+        str, list[Repeat] | list[RanksRepeat] | list[MetadataRepeat] | list[JobRepeat] | list[GroupRepeat]
+    ] = field(default_factory=dict)
 
 
 def run_plan(
@@ -48,7 +58,7 @@ def run_plan(
     """
     _check_names(plan)
     measurement = Measurement() if into is None else into
-    measurement.samples.update({cell.id: [] for cell in plan.cells})
+    measurement.samples.update({name: [] for cell in plan.cells for name in (cell.id, *plan.group_of(cell))})
     problem: Json | None = None
     stdin = json.dumps(plan.to_json())
     with running(list(command) or command_of(plan), stdin, program_of(plan)) as process, _of_this_version():

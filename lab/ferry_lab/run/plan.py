@@ -14,6 +14,8 @@ SCHEMA = "ferry.plan/3"
 DEVICES = ("cpu", "cuda")
 INTERFACES = ("ferry", "posix", "mmap", "uring")
 RANKS_INTERFACES = ("posix", "mpiio", "ferry", "native")
+# Interfaces with several calls in flight per thread, and the maximum.
+QUEUE_DEPTH_MAX = {"ferry": 63, "uring": 1024}
 PLACEMENTS = ("host", "compute", "service", "automatic")
 
 
@@ -64,9 +66,11 @@ class Cell:
     queue_depth: int = 1
     segments: int = 1
     file_per_thread: bool = False  # PATH.00000000, PATH.00000001, ...
+    same_part: bool = False  # every thread goes over the whole file
     open_files: int = 0  # reads: in so many files PATH.00000000, ..., open at once; 0: in one
     reorder: str = "none"  # none, neighbour, random: whose data a thread reads
     barriers: bool = True  # between the phases of a repeat
+    start_delay_ms: int = 0  # before it opens its files
     deadline_ms: int = 0  # transfers start at most this long after the first; 0: no limit
     time_ms: int = 0  # transfers go on for so long, over and over; 0: once
     ramp_ms: int = 0  # of a timed run: before that, and not counted
@@ -85,6 +89,8 @@ class Cell:
     cache_switches: Sequence[str] | None = None  # optimisations switched on; None: all
     overwrite: bool = False
     keep: bool = False
+    make: bool = False  # reads: makes the files, and removes them at the end
+    group: str = ""  # cells of one name, side by side in the plan, are jobs that run together
     empty_files: bool = False  # program metadata: files have no bytes, not transfer_bytes
     seed: int = 1
     expect_pattern_seed: int | None = None
@@ -168,6 +174,11 @@ class Plan:
     def ranks(self) -> int:
         """Returns the number of ranks, 0 without any; in cells with fewer, the rest sleep."""
         return max((c.ranks for c in self.cells if isinstance(c, RanksCell)), default=0)
+
+    @staticmethod
+    def group_of(cell: Cell | RanksCell) -> Sequence[str]:
+        """Returns the name of its group, if it has one."""
+        return [cell.group] if isinstance(cell, Cell) and cell.group else []
 
     def to_json(self) -> dict[str, Any]:
         """Returns the document that ``ferry-bench`` or ``ferry-bench-mpi`` reads."""

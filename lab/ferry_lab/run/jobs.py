@@ -1,0 +1,348 @@
+"""``ferry bench --jobs``: several jobs at once, as the job file says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from statistics import median
+
+import msgspec
+from rich.console import Console
+
+from ferry import output_files, terminal
+from ferry.errors import FerryError
+from ferry.files import check_new_file
+from ferry.sizes import format_size
+from ferry.uris import is_uri, shown, with_suffix
+from ferry_lab.render.tables import Table
+from ferry_lab.results import latencies, results
+from ferry_lab.results.records import GroupRow, JobRow, Latencies
+from ferry_lab.run import bench, remote_files
+from ferry_lab.run.job_file import Job, read_jobs
+from ferry_lab.run.measuring import Measurement, run_plan
+from ferry_lab.run.plan import QUEUE_DEPTH_MAX, Cell, Plan, RuntimeSettings
+
+_SECTOR_BYTES = 512  # the smallest unit of direct I/O that any disk has
+_PERCENTILES = ("p50", "p99")
+
+
+@dataclass(frozen=True)
+class JobsOptions:
+    """What the command line says for all jobs."""
+
+    file: str
+    interface: str  # of jobs that name none
+    placement: str  # likewise
+    repeats: int
+    check_read: bool
+    latency: bool
+    cold: bool
+    overwrite: bool
+    json: str | None
+    runtime: RuntimeSettings
+
+
+def run(options: JobsOptions) -> None:
+    """Measures, prints the table and writes the JSON file. Raises FerryError."""
+    started = results.now()
+    output_files.check_output(options.json, options.overwrite)
+    cells = make_cells(options, read_jobs(options.file))
+    bench.check_memory(
+        options.runtime.cache_bytes,
+        max(
+            sum(cell.transfer_bytes * cell.queue_depth * cell.threads * (2 if cell.read_percent else 1) for cell in of)
+            for _, of in _by_group(cells)
+        ),
+        "bs, iodepth or numjobs",
+    )
+    measurement = _measure(options, cells)
+    rows = [row for _, of in _by_group(cells) for row in results.make_group_rows(of, measurement.samples)]
+    notes = _notes(rows)
+    if options.json != "-":
+        _show(terminal.output_console(), options, cells, rows, measurement, notes)
+    if options.json is not None:
+        settings = {
+            "jobs": [row.id for row in rows if isinstance(row, JobRow)],
+            **{name: getattr(options, name) for name in ("repeats", "check_read", "latency")},
+        }
+        document = results.make_document("bench", settings, [measurement], rows, started=started, notes=notes)
+        output_files.write_json(options.json, msgspec.to_builtins(document), options.overwrite)
+
+
+# ---- cells ---------------------------------------------------------------------------------------
+
+
+def make_cells(options: JobsOptions, jobs: Sequence[Job]) -> list[Cell]:
+    """Returns what the jobs measure, in their order. Raises FerryError for what cannot be measured."""
+    cells: list[Cell] = []
+    for job in jobs:
+        cell = _make_cell(options, job)
+        before = [(other, at) for at, (other, _) in enumerate(zip(jobs, cells, strict=False)) if other.path == job.path]
+        wrote = [(other, at) for other, at in before if other.operation != "read"]
+        if job.operation == "read" and wrote:
+            cell = _read_what_was_written(options, job, cell, wrote[-1], cells)
+        elif job.operation == "read":
+            cell = _read_what_is_there(options, job, cell, [cells[at] for _, at in before])
+        elif before:
+            raise _fail(
+                job, f"writes {shown(job.path)}, which [{before[-1][0].name}] uses, too; give it a filename of its own"
+            )
+        else:
+            _check_new_files(options, job, cell)
+        cells.append(cell)
+    _check_space(options, cells)
+    return cells
+
+
+def _fail(job: Job, text: str) -> FerryError:
+    return FerryError(f"{job.at}: [{job.name}] {text}")
+
+
+def _make_cell(options: JobsOptions, job: Job) -> Cell:
+    """Returns the cell but for where its file comes from."""
+    interface = job.interface or options.interface
+    _check_interface(job, interface)
+    reads, writes = job.operation == "read", job.operation == "write"
+    size_bytes = job.size_bytes or _size_of_file(job)
+    overlaps = job.queue_depth > 1 and (job.time_based or ":" in job.pattern)
+    if options.check_read and job.operation == "mixed" and overlaps:
+        raise _fail(job, "may read what it is writing, which -R cannot check; write iodepth=1, or leave out -R")
+    if job.rate_bytes_per_s and job.time_based and job.rate_bytes_per_s * job.runtime_ms < 1000 * job.block_bytes:
+        raise _fail(job, "makes less than one call in its runtime; choose a higher rate or a longer runtime")
+    return Cell(
+        id=job.name,
+        group=f"group {job.group + 1}",
+        interface=interface,
+        placement=(job.placement or options.placement) if interface == "ferry" else None,
+        operation=job.operation,
+        path=job.path,
+        transfer_bytes=job.block_bytes,
+        total_bytes=size_bytes * job.clones,
+        pattern=job.pattern,
+        threads=job.clones,
+        queue_depth=job.queue_depth,
+        file_per_thread=job.clones > 1 and not job.shared,
+        same_part=job.clones > 1 and job.shared,
+        start_delay_ms=job.start_delay_ms,
+        deadline_ms=0 if job.time_based else job.runtime_ms,
+        time_ms=job.runtime_ms if job.time_based else 0,
+        ramp_ms=job.ramp_ms,
+        rate_bytes_per_s=job.rate_bytes_per_s,
+        check=options.check_read and not writes,
+        latency=options.latency,
+        direct=job.direct,
+        sync="fsync" if job.end_fsync else "none",
+        cold=reads and (options.cold if job.cold is None else job.cold),
+        rewrite=job.operation == "mixed",
+        read_percent=job.read_percent,
+        overwrite=writes and options.overwrite,
+    )
+
+
+def _check_interface(job: Job, interface: str) -> None:
+    depth_max = QUEUE_DEPTH_MAX.get(interface, 1)
+    if job.queue_depth > depth_max:
+        raise _fail(
+            job,
+            f"has iodepth={job.queue_depth}, and interface {interface} at most {depth_max}; "
+            "choose less, or ioengine=ferry (63) or io_uring (1024)",
+        )
+    if job.placement and interface != "ferry":
+        raise _fail(job, f"has a placement, which is for interface ferry, not {interface}; leave it out")
+    if is_uri(job.path) and (interface != "ferry" or job.direct):
+        raise _fail(job, "has a URI, which is for ioengine=ferry, without direct; leave those out or name a file")
+    if job.direct and interface == "mmap":
+        raise _fail(job, "has direct=1, which no mapping can do; choose another ioengine")
+    if job.direct and job.block_bytes % _SECTOR_BYTES:
+        raise _fail(job, f"has direct=1, which moves whole sectors; choose a bs that is a multiple of {_SECTOR_BYTES}")
+    if job.block_bytes > 0x7FFFF000:
+        raise _fail(job, "has a bs of 2 GiB or more, which no call can move; choose less")
+
+
+def _size_of_file(job: Job) -> int:
+    """Returns how much of a file that is there can be read in whole blocks."""
+    if job.operation == "read" and job.shared and bench.is_there(job.path):
+        size_bytes = bench.readable_bytes(job.path) // job.block_bytes * job.block_bytes
+        if size_bytes:
+            return size_bytes
+    raise _fail(job, "has no size; write one, like size=1g")
+
+
+def _files_of(cell: Cell) -> list[str]:
+    if not cell.file_per_thread:
+        return [cell.path]
+    return [with_suffix(cell.path, f".{thread:08d}") for thread in range(cell.threads)]
+
+
+def _bytes_of_file(cell: Cell) -> int:
+    return cell.total_bytes // cell.threads
+
+
+def _read_what_was_written(
+    options: JobsOptions, job: Job, cell: Cell, wrote: tuple[Job, int], cells: list[Cell]
+) -> Cell:
+    """What an earlier group wrote is kept until it was read."""
+    writer, at = wrote
+    written = cells[at]
+    if writer.group == job.group:
+        raise _fail(job, f"reads {shown(job.path)}, which [{writer.name}] writes meanwhile; write stonewall, too")
+    if writer.operation == "mixed":
+        raise _fail(job, f"reads {shown(job.path)}, which [{writer.name}] removes; give it a filename of its own")
+    if _bytes_of_file(cell) > _bytes_of_file(written):
+        raise _fail(job, f"reads more of {shown(job.path)} than [{writer.name}] writes; choose a smaller size")
+    cells[at] = replace(written, keep=True)
+    return replace(cell, expect_pattern_seed=written.seed + options.repeats - 1)
+
+
+def _read_what_is_there(options: JobsOptions, job: Job, cell: Cell, others: Sequence[Cell]) -> Cell:
+    """Files that are not there are made for the measurement."""
+    files = _files_of(cell)
+    missing = [path for path in files if not bench.is_there(path)]
+    if missing and len(missing) < len(files):
+        raise _fail(job, f"reads {len(files)} files, and {shown(missing[0])} is not there; make it, or remove them all")
+    if missing:
+        if any(_bytes_of_file(other) != _bytes_of_file(cell) for other in others):
+            raise _fail(job, f"reads {shown(job.path)}, which is not there, as other jobs do; write the same size")
+        return replace(cell, make=True)
+    for path in files:
+        size_bytes = bench.readable_bytes(path)
+        if size_bytes < _bytes_of_file(cell):
+            raise _fail(
+                job,
+                f"reads {format_size(_bytes_of_file(cell))} of {shown(path)}, which has {format_size(size_bytes)}; "
+                "choose a smaller size",
+            )
+    return cell
+
+
+def _check_new_files(options: JobsOptions, job: Job, cell: Cell) -> None:
+    for path in _files_of(cell):
+        if is_uri(path):  # whose storage does not report its free space
+            remote_files.check_new_file(path, cell.overwrite)
+        elif cell.read_percent and bench.is_there(path):
+            raise _fail(job, f"makes its file, and {shown(path)} exists; name another")
+
+
+def _check_space(options: JobsOptions, cells: Sequence[Cell]) -> None:
+    """All files that are made in one folder must fit into it together."""
+    made = {path: cell for cell in cells if cell.operation != "read" or cell.make for path in _files_of(cell)}
+    local = {path: cell for path, cell in made.items() if not is_uri(path)}
+    for path, cell in local.items():
+        folder = os.path.dirname(path)
+        needed_bytes = sum(_bytes_of_file(one) for at, one in local.items() if os.path.dirname(at) == folder)
+        check_new_file(path, needed_bytes, cell.overwrite)
+
+
+# ---- the measurement -----------------------------------------------------------------------------
+
+
+def _by_group(cells: Sequence[Cell]) -> list[tuple[str, list[Cell]]]:
+    return [(name, list(of)) for name, of in groupby(cells, lambda cell: cell.group)]
+
+
+def _measure(options: JobsOptions, cells: Sequence[Cell]) -> Measurement:
+    """Removes what is kept from one group to another."""
+    kept = [path for cell in cells if cell.keep for path in _files_of(cell) if not bench.is_there(path)]
+    plan = Plan(cells, options.repeats, options.runtime, in_order=True)
+    lines = options.repeats * (len(cells) + len(_by_group(cells)))
+    try:
+        with terminal.progress(f"jobs of {shown(options.file)}", lines) as bar:
+            return run_plan(plan, lambda _cell: bar.advance())
+    finally:
+        bench.remove_files(kept)
+
+
+def _notes(rows: Sequence[JobRow | GroupRow]) -> list[str]:
+    notes = []
+    for row in rows:
+        if isinstance(row, GroupRow):
+            continue
+        short = sum(sample.deadline_reached for sample in row.repeats)
+        if short > 0:
+            notes.append(f"{row.id}: runtime ended {short} of {len(row.repeats)} repeats")
+        notes += bench.state_notes(row)
+    return notes
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+
+def _show(
+    console: Console,
+    options: JobsOptions,
+    cells: Sequence[Cell],
+    rows: Sequence[JobRow | GroupRow],
+    measurement: Measurement,
+    notes: Sequence[str],
+) -> None:
+    (*_, runtime) = measurement.environment.runtimes
+    for cell in cells:
+        console.print(_job_line(cell), soft_wrap=True)
+    if any(cell.interface == "ferry" for cell in cells):
+        console.print(bench.device_line(runtime), soft_wrap=True)
+    if runtime.page_cache is not None:
+        console.print(str(runtime.page_cache), soft_wrap=True)
+    percentiles = [f"µs, {latencies.words(name)}" for name in _PERCENTILES]
+    heads = ["", "IOPS", "MiB/s", "least", "most", "begins, s", "ends, s", *percentiles, "longest"]
+    lines = []
+    for row in rows:
+        rates = [results.bandwidth_mib_per_s(s.bytes, s.elapsed_ns) for s in row.repeats]
+        begins = [s.begin_ns for s in row.repeats] if isinstance(row, JobRow) else [0] * len(row.repeats)
+        ends = [begin + s.elapsed_ns for begin, s in zip(begins, row.repeats, strict=True)]
+        lines.append(
+            [
+                row.id,
+                f"{median(s.operations / max(s.elapsed_ns, 1) for s in row.repeats) * 1e9:.0f}",
+                *(f"{rate:.2f}" for rate in (median(rates), min(rates), max(rates))),
+                *(f"{median(times) * 1e-9:.3f}" for times in (begins, ends)),
+                *_latency_columns(row),
+            ]
+        )
+    console.print(Table("", heads, lines).shown())
+    for row in rows:
+        if isinstance(row, GroupRow):
+            times = [median(getattr(s.server, kind) for s in row.repeats) * 1e-6 for kind in _CPU_TIMES]
+            console.print(f"{row.id}: server {times[0]:.2f} ms user + {times[1]:.2f} ms system per repeat")
+        else:
+            state = f", {row.cache_state}" if row.cache_state else ""
+            console.print(f"{row.id}: contents verified{state}", soft_wrap=True)
+    for row in rows:
+        if isinstance(row, JobRow) and row.latency_ns:
+            console.print()
+            bench.print_histogram(console, row.id, row.latency_ns)
+    for note in notes:
+        console.print(f"note: {note}", soft_wrap=True)
+
+
+_CPU_TIMES = ("user_cpu_ns", "system_cpu_ns")
+
+
+def _job_line(cell: Cell) -> str:
+    word = f"mixed, {cell.read_percent} % reads," if cell.read_percent else cell.operation
+    threads = f"{cell.threads} thread{'s' if cell.threads > 1 else ''}"
+    line = f"[{cell.id}] {word} {cell.pattern}, {format_size(cell.transfer_bytes)} calls of {threads}"
+    if cell.queue_depth > 1:
+        line += f", {cell.queue_depth} in flight"
+    line += f", {format_size(cell.total_bytes)}: {shown(cell.path)}, interface {cell.interface}"
+    if cell.placement:
+        line += f", placement {cell.placement}"
+    return line + (", direct I/O (O_DIRECT)" if cell.direct else "")
+
+
+def _latency_columns(row: JobRow | GroupRow) -> list[str]:
+    found = [s.latency_ns for s in row.repeats if s.latency_ns is not None] if isinstance(row, JobRow) else []
+    if not found:
+        return ["–"] * (len(_PERCENTILES) + 1)
+    if found[0].histogram:
+        found = [latencies.merge(found)]
+    shown_ones = latencies.shown(found)
+    return [
+        *(_median_us(found, name) if name in shown_ones else "–" for name in _PERCENTILES),
+        f"{max(one.max for one in found) * 1e-3:.2f}",
+    ]
+
+
+def _median_us(found: Sequence[Latencies], name: str) -> str:
+    return f"{median(getattr(one, name) for one in found) * 1e-3:.2f}"
