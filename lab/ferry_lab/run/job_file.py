@@ -60,11 +60,11 @@ _TIME_MS = {"ms": 1, "s": 1000, "": 1000, "m": 60_000, "h": 3_600_000, "d": 86_4
 
 
 def _size(text: str, kb_base: int) -> int:
-    """A size as fio means it: ``k`` is ``kb_base`` (1024 unless the file says 1000), ``ki`` the other one."""
-    match = re.fullmatch(r"([0-9]+)(?:([kmgtp])(i?)b?|b?)", text.lower())
+    """A size as fio means it: ``k`` is ``kb_base`` (1024 unless the file says 1000), ``kib`` the other one."""
+    match = re.fullmatch(r"([0-9]+)(?:([kmgtp])(ib|b|i)?|b?)", text.lower())
     if match is None:
         raise _WrongError("is no size that bench takes; write one whole number, like 4k or 1g")
-    unit = kb_base if not match[3] else 2024 - kb_base
+    unit = 2024 - kb_base if match[3] == "ib" else kb_base
     size = int(match[1]) * unit ** _POWERS.get(match[2] or "", 0)
     if not 0 < size < LIMIT_BYTES:
         raise _WrongError("is no size; choose one above zero and below 4 EiB")
@@ -248,24 +248,41 @@ def read_jobs(name: str) -> list[Job]:
 
 
 def _read_sections(shown: str, text: str) -> list[_Section]:
+    """Returns the jobs' sections, each with what the global ones before it say."""
     shared = _Section("global", "")
-    section: _Section | None = None
     sections: list[_Section] = []
+    for name, at, lines in _split(shown, text):
+        if name == shared.name:
+            _read_lines(shared, lines)
+            continue
+        sections.append(_Section(name, at, dict(shared.values), dict(shared.places)))
+        _read_lines(sections[-1], lines)
+    return sections
+
+
+_Lines = list[tuple[str, str, str]]  # key, value, and where the line stands
+
+
+def _split(shown: str, text: str) -> list[tuple[str, str, _Lines]]:
+    """Returns the name of each section, where it begins, and its lines."""
+    found: list[tuple[str, str, _Lines]] = []
     for number, raw in enumerate(text.splitlines(), 1):
-        line, at = raw.strip(), f"{shown}:{number}"
-        if not line or line[0] in "#;":
+        line, at = re.split("[#;]", raw)[0].strip(), f"{shown}:{number}"
+        if not line:
             continue
         if head := re.fullmatch(r"\[(.+)\]", line):
-            if head[1] == "global":
-                section = shared
-            else:
-                section = _Section(head[1], at, dict(shared.values), dict(shared.places))
-                sections.append(section)
-            continue
-        if section is None:
+            found.append((head[1], at, []))
+        elif not found:
             raise FerryError(f"{at}: '{line}' stands before any section; begin with a line like [global] or [reader]")
-        key, _, value = (part.strip() for part in line.partition("="))
-        key = _ALIASES.get(key, key)
+        else:
+            key, _, value = (part.strip() for part in line.partition("="))
+            found[-1][2].append((_ALIASES.get(key, key), value, at))
+    return found
+
+
+def _read_lines(section: _Section, lines: _Lines) -> None:
+    """Reads what sizes depend on first, as fio does."""
+    for key, value, at in sorted(lines, key=lambda line: line[0] != "kb_base"):
         if key not in _KEYS:
             raise FerryError(f"{at}: {key}: {_answer(key)}")
         try:
@@ -273,7 +290,6 @@ def _read_sections(shown: str, text: str) -> list[_Section]:
         except _WrongError as error:
             raise FerryError(f"{at}: {key}: '{value}' {error}") from None
         section.places[key] = at
-    return sections
 
 
 def _answer(key: str) -> str:
@@ -315,6 +331,11 @@ def _make_job(section: _Section, group: int) -> Job:
     if "rate" in values and "rate_iops" in values:
         raise fail("rate_iops", "rate and rate_iops exclude each other; leave one out")
     rate = values.get("rate", values.get("rate_iops", 0) * block_bytes)
+    if rate and operation == "mixed":
+        raise fail(
+            "rate" if "rate" in values else "rate_iops",
+            "a rate holds for reads and writes apart in fio, which bench cannot do; write a job for each",
+        )
     queue_depth = values.get("iodepth", 1)
     if rate and queue_depth > 1:
         raise fail("iodepth", "a rate is for one call at a time; write iodepth=1 and a larger numjobs")
