@@ -217,6 +217,10 @@ void check(const Cell& cell, const Fields& fields, Device device) {
   check_open_files(cell, fields);
   check_pace(cell, fields);
   check_job(cell, fields);
+  fields.refuse_if(
+      cell.sync_every_calls != 0 && (cell.operation == MeasuredOperation::read ||
+                                     cell.queue_depth > 1 || cell.program != Program::stream),
+      "sync_every_calls", "needs writes of program stream, one in flight");
   check_same_part(cell, fields);
   fields.refuse_if(cell.make && cell.operation == MeasuredOperation::write, "make", "is for reads");
   fields.refuse_if(cell.make && cell.expect_pattern_seed, "make",
@@ -328,6 +332,7 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   fields.number("ramp_ms", cell.ramp_ms, 0, deadline_ms_max);
   fields.number("rate_bytes_per_s", cell.rate_bytes_per_s, 0, bytes_max);
   fields.flag("latency", cell.latency);
+  fields.number("sync_every_calls", cell.sync_every_calls, 0, calls_max);
   fields.number("variant", cell.variant, 0, variants_max - 1);
   fields.flag("direct", cell.direct);
   fields.flag("warm", cell.warm);
@@ -536,6 +541,7 @@ void check_on_gpu(const Plan& plan) {
     if (cell.mixes()) refuse(cell, "operation cannot be mixed");
     if (cell.time_ms != 0) refuse(cell, "time_ms cannot be chosen");
     if (cell.rate_bytes_per_s != 0) refuse(cell, "rate_bytes_per_s cannot be chosen");
+    if (cell.sync_every_calls != 0) refuse(cell, "sync_every_calls cannot be chosen");
     if (cell.start_delay_ms != 0) refuse(cell, "start_delay_ms cannot be chosen");
     if (!cell.group.empty()) refuse(cell, "group cannot be chosen");
   }

@@ -87,11 +87,12 @@ struct Cell {
   std::optional<unsigned> variant;     // of the plan's runtimes; absent: the plan's own
   bool direct = false;
   Sync sync = Sync::none;
-  bool cold = false;                      // drop the file's pages from the host's cache first
-  bool warm = false;                      // fill the device's cache with the file first
-  bool rewrite = false;                   // writes: over what the file holds already
-  unsigned read_percent = 0;              // of a rewrite: so many of the calls read; 0: it writes
-  std::uint64_t buffer_offset_bytes = 0;  // of the buffer from a page's beginning
+  std::uint64_t sync_every_calls = 0;  // a thread syncs behind so many of its writes; 0: not before
+  bool cold = false;                   // drop the file's pages from the host's cache first
+  bool warm = false;                   // fill the device's cache with the file first
+  bool rewrite = false;                // writes: over what the file holds already
+  unsigned read_percent = 0;           // of a rewrite: so many of the calls read; 0: it writes
+  std::uint64_t buffer_offset_bytes = 0;                  // of the buffer from a page's beginning
   std::optional<device::cache::Switches> cache_switches;  // absent: all on
   bool overwrite = false;    // the file may exist; it is truncated, and not removed afterwards
   bool keep = false;         // leave the file of the last repeat

@@ -221,6 +221,7 @@ void stream(const ProgramInput& input, ProgramOutput& output) {
   Readings readings(input, output);
   Pace pace(input, output);
   std::uint64_t done = 0;
+  std::uint64_t unsynced = 0;  // writes
   for (; pace.has_call(done); ++done) {
     const std::uint64_t offset = input.offset_of(done);
     const MeasuredOperation operation = input.operation_of(done);
@@ -236,6 +237,11 @@ void stream(const ProgramInput& input, ProgramOutput& output) {
     }
     check_moved(input, operation, moved, bytes, offset);
     readings.note(done, operation, 0, offset);
+    unsynced += operation == MeasuredOperation::write ? 1 : 0;
+    if (cell.sync_every_calls != 0 && unsynced == cell.sync_every_calls) {
+      input.file().sync();
+      unsynced = 0;
+    }
     check_running(input);
   }
   pace.finish(done);

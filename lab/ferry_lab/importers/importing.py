@@ -17,7 +17,7 @@ from ferry.native import Json
 from ferry.sizes import format_size
 from ferry_lab.importers.other_tools import NotUnderstood, read_fio, read_ior
 from ferry_lab.results import reading, results
-from ferry_lab.results.records import ImportedRow, Metrics, RanksMetrics, RanksRow, Row
+from ferry_lab.results.records import GroupRow, ImportedRow, Metrics, RanksMetrics, RanksRow, Row
 from ferry_lab.run.measuring import Measurement
 
 _HOW = "name what ior -O summaryFormat=JSON, fio --output-format=json or ferry bench --json has written"
@@ -109,7 +109,7 @@ def _join(row: Row, more: Row) -> Row:
 def _metrics(row: Row, repeats: list[Any]) -> Metrics | RanksMetrics:
     if isinstance(row, RanksRow):
         return results.make_ranks_metrics(repeats)
-    if isinstance(row, ImportedRow):
+    if isinstance(row, ImportedRow | GroupRow):
         return results.make_metrics(repeats)
     return results.make_metrics(repeats, row.sync, row.program)
 
@@ -119,16 +119,9 @@ def _print(console: Console, gathered: _Gathered) -> None:
     table = terminal.BlockTable(None, [*columns, "MiB/s", "95 % bounds"], left=3)
     for row in gathered.rows:
         bandwidth = row.metrics.bandwidth_mib_per_s
-        of_ranks = isinstance(row, RanksRow)
-        placement = None if of_ranks else row.placement
         table.add_row(
             row.source.tool if isinstance(row, ImportedRow) else "ferry",
-            row.interface + (f"/{placement}" if placement else ""),
-            _access(row),
-            format_size(row.transfer_bytes),
-            format_size(row.total_bytes),
-            str(row.ranks if of_ranks else row.threads),
-            "1" if of_ranks else str(row.queue_depth),
+            *_what(row),
             str(bandwidth.count),
             f"{bandwidth.median:.1f}",
             f"{bandwidth.median_low_95:.1f} to {bandwidth.median_high_95:.1f}",
@@ -141,6 +134,23 @@ def _print(console: Console, gathered: _Gathered) -> None:
     )
     for note in gathered.notes:
         console.print(f"note: {note}", soft_wrap=True)
+
+
+def _what(row: Row) -> list[str]:
+    """Returns the columns about what was measured."""
+    if isinstance(row, GroupRow):
+        transfer = format_size(row.transfer_bytes) if row.transfer_bytes else "–"
+        return [f"{len(row.jobs)} jobs", row.operation, transfer, format_size(row.total_bytes), "–", "–"]
+    of_ranks = isinstance(row, RanksRow)
+    placement = None if of_ranks else row.placement
+    return [
+        row.interface + (f"/{placement}" if placement else ""),
+        _access(row),
+        format_size(row.transfer_bytes),
+        format_size(row.total_bytes),
+        str(row.ranks if of_ranks else row.threads),
+        "1" if of_ranks else str(row.queue_depth),
+    ]
 
 
 def _access(row: Row) -> str:

@@ -640,6 +640,9 @@ class JobRow(Record, Row):
     check: Annotated[bool, about("reads: every transfer compared within the timed region")]
     direct: bool
     sync: Literal["none", "fsync"]
+    sync_every_calls: Annotated[
+        Count, about("each thread syncs behind so many of its writes, within io_ns; 0: not before")
+    ]
     cache_state: Annotated[
         Literal["hot", "cold", "unverified", None], about("of all repeats, unverified where they differ")
     ]

@@ -41,6 +41,7 @@ class Job:
     placement: str | None = None
     direct: bool = False
     cold: bool | None = None
+    fsync_writes: int = 0  # behind so many writes of a clone
     end_fsync: bool = False
     start_delay_ms: int = 0
     runtime_ms: int = 0  # a limit, or how long the job goes on
@@ -151,6 +152,7 @@ _KEYS: dict[str, Callable[[str, int], Any]] = {
     "directory": _path,
     "end_fsync": _switch,
     "filename": _path,
+    "fsync": _number(0, LIMIT_BYTES - 1),
     "group_reporting": _switch,
     "invalidate": _switch,
     "iodepth": _number(1, 1024),
@@ -182,10 +184,9 @@ _ANSWERS = {
     "description": "leave it out, or write it as a comment",
     "do_verify": "contents are always verified: leave it out",
     "fallocate": "files are written as they grow: leave it out",
-    "fdatasync": "write end_fsync=1, which syncs at the end",
+    "fdatasync": "write fsync, which syncs behind so many writes",
     "file_service_type": "a job has one file: leave it out",
     "filesize": "write size",
-    "fsync": "write end_fsync=1, which syncs at the end",
     "fsync_on_close": "write end_fsync=1, which syncs before closing",
     "io_size": "write size",
     "iodepth_batch": "leave it out",
@@ -339,6 +340,8 @@ def _make_job(section: _Section, group: int) -> Job:
     queue_depth = values.get("iodepth", 1)
     if rate and queue_depth > 1:
         raise fail("iodepth", "a rate is for one call at a time; write iodepth=1 and a larger numjobs")
+    if values.get("fsync") and queue_depth > 1:
+        raise fail("fsync", "fsync is for one call at a time; write iodepth=1, or end_fsync=1")
     clones, shared = values.get("numjobs", 1), "filename" in values
     if shared and clones > 1 and operation == "mixed":
         raise fail(
@@ -364,6 +367,7 @@ def _make_job(section: _Section, group: int) -> Job:
         placement=values.get("placement"),
         direct=values.get("direct", False),
         cold=values.get("invalidate"),
+        fsync_writes=0 if operation == "read" else values.get("fsync", 0),
         end_fsync=values.get("end_fsync", False) and operation != "read",
         start_delay_ms=values.get("startdelay", 0),
         runtime_ms=runtime_ms,

@@ -64,11 +64,19 @@ def run(options: JobsOptions) -> None:
         _show(terminal.output_console(), options, cells, rows, measurement, notes)
     if options.json is not None:
         settings = {
-            "jobs": [row.id for row in rows if isinstance(row, JobRow)],
             **{name: getattr(options, name) for name in ("repeats", "check_read", "latency")},
+            "jobs": {cell.id: {name: getattr(cell, name) for name in _SETTINGS} for cell in cells},
         }
         document = results.make_document("bench", settings, [measurement], rows, started=started, notes=notes)
         output_files.write_json(options.json, msgspec.to_builtins(document), options.overwrite)
+
+
+# Of each job, what the document's settings repeat.
+_SETTINGS = (
+    *("group", "interface", "placement", "operation", "pattern", "transfer_bytes", "total_bytes", "threads"),
+    *("queue_depth", "start_delay_ms", "deadline_ms", "time_ms", "ramp_ms", "rate_bytes_per_s", "read_percent"),
+    *("direct", "sync", "sync_every_calls", "cold"),
+)
 
 
 # ---- cells ---------------------------------------------------------------------------------------
@@ -134,6 +142,7 @@ def _make_cell(options: JobsOptions, job: Job) -> Cell:
         latency=options.latency,
         direct=job.direct,
         sync="fsync" if job.end_fsync else "none",
+        sync_every_calls=job.fsync_writes,
         cold=reads and (options.cold if job.cold is None else job.cold),
         rewrite=job.operation == "mixed",
         read_percent=job.read_percent,

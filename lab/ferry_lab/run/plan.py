@@ -81,6 +81,7 @@ class Cell:
     variant: int | None = None  # index of the plan's variant; None: the plan's own runtime
     direct: bool = False
     sync: str = "none"  # none, flush, fsync, flush+fsync
+    sync_every_calls: int = 0  # a thread syncs behind so many of its writes; 0: not before
     cold: bool = False  # drop the file from the host's cache first
     warm: bool = False  # fill the device's cache first
     rewrite: bool = False  # writes: over existing contents

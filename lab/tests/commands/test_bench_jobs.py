@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from documents import measured
+from documents import measured, validated
 from ferry.errors import FerryError
 from ferry.sizes import KIB, MIB
 from ferry_lab.run.job_file import read_jobs
@@ -87,6 +87,18 @@ def test_results_are_compared(command: Command, scratch: Path, tmp_path: Path) -
     assert {(name, "bandwidth_mib_per_s") for name in ("reader", "writer", "group 1")} <= pairs
     assert ("writer", "bandwidth_with_sync_mib_per_s") in pairs
     assert found["only_in_a"] == []
+    assert {"what": "settings.jobs.reader.interface", "a": "ferry", "b": "posix"} in found["differences"]
+
+
+def test_results_of_jobs_are_imported(command: Command, scratch: Path, tmp_path: Path) -> None:
+    jobs, path = write_jobs(tmp_path, TWO), tmp_path / "a.json"
+    command.succeeds("bench", "--jobs", jobs, "-i", 3, "--json", path)
+    output = command.succeeds(
+        "import", path, path, "--json", tmp_path / "both.json", env={**command.environment, "COLUMNS": "200"}
+    )
+    assert [line.split()[:3] for line in output.splitlines() if "2 jobs" in line] == [["ferry", "2", "jobs"]]
+    rows = {row["id"]: row for row in validated(tmp_path / "both.json")["rows"]}
+    assert {name: len(row["repeats"]) for name, row in rows.items()} == {"reader": 6, "writer": 6, "group 1": 6}
 
 
 def test_a_stonewall_hands_files_on(command: Command, scratch: Path, tmp_path: Path) -> None:
@@ -180,7 +192,8 @@ def test_times(tmp_path: Path) -> None:
     [
         ("[a]\nrw=trim\n", 2, "rw: 'trim' is none of read, write, "),
         ("[a]\nbs=4k\nnosuch=1\n", 3, "nosuch: ferry bench does not know this key; leave it out, or write one of bs, "),
-        ("[a]\nfsync=1\n", 2, "fsync: ferry bench has not this key of fio's; write end_fsync=1"),
+        ("[a]\nloops=2\n", 2, "loops: ferry bench has not this key of fio's; -i repeats the groups"),
+        ("[a]\nfsync=2\niodepth=2\n", 2, "[a] fsync is for one call at a time"),
         ("[a]\nbs=4k,8k\n", 2, "bs: '4k,8k' is no size that bench takes"),
         ("[a]\nsize=0\n", 2, "size: '0' is no size; choose one above zero"),
         ("[a]\nsize=10k\n", 2, "[a] size is no multiple of bs"),
@@ -285,6 +298,12 @@ random_distribution=zipf:1.2
 rw=write
 numjobs=2
 bs=20k
+[synced]
+rw=rw
+size=256kib
+bs=16KiB
+fsync=3
+end_fsync=1
 """
 
 

@@ -233,6 +233,19 @@ TEST(RankPart, InterleavesPieces) {
   EXPECT_EQ(offsets, (std::vector<std::uint64_t>{4, 16, 28}));
 }
 
+TEST(Layout, ThreadsThatGoOverTheSamePartHaveTheWholeFile) {
+  Cell cell = cell_of(3, 1, false);
+  cell.same_part = true;
+  EXPECT_EQ(file_count(cell), 1U);
+  EXPECT_EQ(file_bytes(cell, 0), cell.part_bytes());
+  for (unsigned index = 0; index < cell.threads; ++index) {
+    const ThreadPart part = part_of(cell, index);
+    EXPECT_EQ(part.file, 0U);
+    EXPECT_EQ(part.offset_of(0), 0U);
+    EXPECT_EQ(part.offset_of(cell.calls_per_thread() - 1) + 4096, file_bytes(cell, 0));
+  }
+}
+
 TEST(RankPart, NumbersFilesBeforeTheQueryOfAUri) {
   Cell cell = rank_cell(2, RankPattern::blocks);
   cell.file_per_writer = true;

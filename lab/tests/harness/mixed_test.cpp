@@ -1,6 +1,7 @@
 // Calls of which some read and some write: what each must find, and what must be there afterwards.
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -22,11 +23,11 @@ constexpr std::uint64_t call_bytes = 4096;
 constexpr unsigned places = 64;
 constexpr std::uint64_t seed = 7;
 
-// A file in memory, which may lose writes.
+// A file in memory, which may lose writes, and notes how many were there at each sync.
 class MemoryFile final : public FileAccess {
  public:
-  explicit MemoryFile(bool loses)
-      : FileAccess("memory"), loses_(loses), data_(places * call_bytes) {
+  MemoryFile(bool loses, std::vector<std::uint64_t>& synced)
+      : FileAccess("memory"), loses_(loses), synced_(synced), data_(places * call_bytes) {
     fill_pattern(data_.data(), data_.size(), 0, made_seed_of(seed));
   }
   void open(int) override {}
@@ -35,14 +36,17 @@ class MemoryFile final : public FileAccess {
     return static_cast<std::int64_t>(bytes);
   }
   std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    ++writes_;
     if (!loses_) std::memcpy(data_.data() + offset, data, bytes);
     return static_cast<std::int64_t>(bytes);
   }
-  void sync() override {}
+  void sync() override { synced_.push_back(writes_); }
   void close() override {}
 
  private:
   const bool loses_;
+  std::uint64_t writes_ = 0;
+  std::vector<std::uint64_t>& synced_;
   std::vector<unsigned char> data_;
 };
 
@@ -61,14 +65,16 @@ Cell mixed_cell(Offsets offsets) {
 }
 
 // Runs the cell on such a file, and verifies what the last read has found.
-ProgramOutput run(const Cell& cell, bool loses_writes) {
+ProgramOutput run(const Cell& cell, bool loses_writes, std::vector<std::uint64_t>* synced = nullptr,
+                  const std::atomic<bool>* others_failed = nullptr) {
+  std::vector<std::uint64_t> unused;
   Accesses files;
-  files.push_back(std::make_unique<MemoryFile>(loses_writes));
+  files.push_back(std::make_unique<MemoryFile>(loses_writes, synced == nullptr ? unused : *synced));
   std::vector<unsigned char> buffer(cell.buffer_bytes());
   const std::vector<std::uint32_t> order = make_order(cell, 0);
   const std::atomic<bool> stopped{false};
-  const ProgramInput input{cell, files, O_RDWR, buffer.data(), part_of(cell, 0),
-                           seed, order, stopped};
+  const ProgramInput input{cell,  files,   O_RDWR, buffer.data(), part_of(cell, 0), seed,
+                           order, stopped, 0,      others_failed};
   ProgramOutput output;
   prepare_buffer(input);
   run_program(input, output);
@@ -118,6 +124,29 @@ TEST(Mixed, AReadThatFindsNoWriteBeforeItIsCaught) {
   Cell cell = mixed_cell(Offsets::hotspot);
   cell.check = true;
   EXPECT_THROW(run(cell, true), ContentsError);
+}
+
+TEST(Mixed, SyncsBehindSoManyWrites) {
+  Cell cell = mixed_cell(Offsets::random);
+  cell.sync_every_calls = 7;
+  std::vector<std::uint64_t> synced;
+  run(cell, false, &synced);
+  const std::uint64_t writes = places - reads_of(cell, places);
+  ASSERT_EQ(synced.size(), writes / 7);
+  for (std::size_t i = 0; i < synced.size(); ++i)
+    EXPECT_EQ(synced[i], 7 * (i + 1));
+}
+
+TEST(Mixed, EndsWhereAnotherJobHasFailed) {
+  Cell cell = mixed_cell(Offsets::random);
+  cell.time_ms = 3'600'000;
+  const std::atomic<bool> failed{true};
+  try {
+    run(cell, false, nullptr, &failed);
+    ADD_FAILURE() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code().value(), EINTR);
+  }
 }
 
 TEST(Mixed, WhatIsWrittenAndWhatIsNotIsVerified) {

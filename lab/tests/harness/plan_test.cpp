@@ -178,6 +178,36 @@ TEST(Plan, MixedCallsRewriteAFile) {
     EXPECT_THROW(with_operation(wrong), PlanError) << wrong;
 }
 
+std::string job(const std::string& id, const std::string& group, const std::string& changes) {
+  return R"({"id": ")" + id + R"(", "group": ")" + group + R"(", "interface": "ferry",
+    "operation": "read", "path": "/f", "transfer_bytes": 4096, "total_bytes": 1073741824)" +
+         changes + "}";
+}
+Plan with_jobs(const std::string& jobs, const std::string& device = "cpu") {
+  return read_plan(R"({"schema": "ferry.plan/3", "runtime": {"device": ")" + device +
+                   R"("}, "cells": [)" + jobs + "]}");
+}
+
+TEST(Plan, AGroupHasTheThreadsTheMemoryAndTheCacheOfAllItsJobs) {
+  const Plan plan = with_jobs(
+      job("a", "g", R"(, "threads": 4, "queue_depth": 2)") + "," +
+      job("b", "g", R"(, "threads": 16, "placement": "compute", "total_bytes": 67108864)") + "," +
+      job("c", "g", R"(, "threads": 8, "placement": "service", "total_bytes": 67108864)") + "," +
+      job("d", "", R"(, "threads": 16)"));
+  EXPECT_EQ(plan.runtime.device_threads, 28U);
+  EXPECT_GE(plan.runtime.arena_bytes, (4 * 2 + 16 + 8) * 4096U + (std::uint64_t{4} << 20));
+  EXPECT_EQ(plan.runtime.cache_bytes, std::uint64_t{160} << 20);
+  EXPECT_TRUE(plan.cells[0].with_cache);  // host, beside others that use it
+  EXPECT_FALSE(plan.cells[3].with_cache);
+  const std::vector<std::vector<std::size_t>> groups = {{0, 1, 2}, {3}};
+  EXPECT_EQ(groups_of(plan.cells), groups);
+}
+
+TEST(Plan, GroupsAreForTheDeviceCpu) {
+  EXPECT_THROW(with_jobs(job("a", "g", ""), "cuda"), PlanError);
+  EXPECT_NO_THROW(with_jobs(job("a", "", ""), "cuda"));
+}
+
 TEST(RanksPlan, RefusesTwoCellsOfOneName) {
   EXPECT_THROW(read("{" + cell + "}, {" + cell + "}"), PlanError);
 }
