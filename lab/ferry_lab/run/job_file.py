@@ -22,7 +22,7 @@ _ZIPF_EXPONENT_MAX = 10
 
 
 @dataclass(frozen=True)
-class Job:
+class BenchJob:
     """A section: one job, with fio's defaults for what it leaves out."""
 
     name: str
@@ -217,7 +217,7 @@ class _Section:
     places: dict[str, str] = field(default_factory=dict)
 
 
-def read_jobs(name: str) -> list[Job]:
+def read_jobs(name: str) -> list[BenchJob]:
     """Returns the jobs of a file, or of standard input (``-``). Raises FerryError."""
     shown = "standard input" if name == _STANDARD_INPUT else name
     try:
@@ -235,7 +235,7 @@ def read_jobs(name: str) -> list[Job]:
     sections = _read_sections(shown, text)
     if not sections:
         raise FerryError(f"{shown} has no job; a line like [reader] begins one")
-    jobs: list[Job] = []
+    jobs: list[BenchJob] = []
     for section in sections:
         group = jobs[-1].group if jobs else 0
         if jobs and section.values.get("stonewall"):
@@ -302,7 +302,7 @@ def _answer(key: str) -> str:
 # ---- jobs ----------------------------------------------------------------------------------------
 
 
-def _make_job(section: _Section, group: int) -> Job:
+def _make_job(section: _Section, group: int) -> BenchJob:
     values = section.values
 
     def fail(key: str, text: str) -> FerryError:
@@ -350,7 +350,7 @@ def _make_job(section: _Section, group: int) -> Job:
         )
     if not shared and PurePath(section.name).name != section.name:
         raise fail("", "the name of a job without filename names its file; leave out the slash, or write filename")
-    return Job(
+    return BenchJob(
         name=section.name,
         at=section.at,
         group=group,

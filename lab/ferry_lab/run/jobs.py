@@ -20,7 +20,7 @@ from ferry_lab.render.tables import Table
 from ferry_lab.results import latencies, results
 from ferry_lab.results.records import GroupRow, JobRow, Latencies
 from ferry_lab.run import bench, remote_files
-from ferry_lab.run.job_file import Job, read_jobs
+from ferry_lab.run.job_file import BenchJob, read_jobs
 from ferry_lab.run.measuring import Measurement, run_plan
 from ferry_lab.run.plan import QUEUE_DEPTH_MAX, Cell, Plan, RuntimeSettings
 
@@ -79,10 +79,16 @@ _SETTINGS = (
 )
 
 
+def _shown(path: str) -> str:
+    """Returns a file of the working directory without that."""
+    near = path if is_uri(path) else os.path.relpath(path)
+    return shown(path if near.startswith("..") else near)
+
+
 # ---- cells ---------------------------------------------------------------------------------------
 
 
-def make_cells(options: JobsOptions, jobs: Sequence[Job]) -> list[Cell]:
+def make_cells(options: JobsOptions, jobs: Sequence[BenchJob]) -> list[Cell]:
     """Returns what the jobs measure, in their order. Raises FerryError for what cannot be measured."""
     cells: list[Cell] = []
     for job in jobs:
@@ -95,7 +101,7 @@ def make_cells(options: JobsOptions, jobs: Sequence[Job]) -> list[Cell]:
             cell = _read_what_is_there(options, job, cell, [cells[at] for _, at in before])
         elif before:
             raise _fail(
-                job, f"writes {shown(job.path)}, which [{before[-1][0].name}] uses, too; give it a filename of its own"
+                job, f"writes {_shown(job.path)}, which [{before[-1][0].name}] uses, too; give it a filename of its own"
             )
         else:
             _check_new_files(options, job, cell)
@@ -104,11 +110,11 @@ def make_cells(options: JobsOptions, jobs: Sequence[Job]) -> list[Cell]:
     return cells
 
 
-def _fail(job: Job, text: str) -> FerryError:
+def _fail(job: BenchJob, text: str) -> FerryError:
     return FerryError(f"{job.at}: [{job.name}] {text}")
 
 
-def _make_cell(options: JobsOptions, job: Job) -> Cell:
+def _make_cell(options: JobsOptions, job: BenchJob) -> Cell:
     """Returns the cell but for where its file comes from."""
     interface = job.interface or options.interface
     _check_interface(job, interface)
@@ -150,7 +156,7 @@ def _make_cell(options: JobsOptions, job: Job) -> Cell:
     )
 
 
-def _check_interface(job: Job, interface: str) -> None:
+def _check_interface(job: BenchJob, interface: str) -> None:
     depth_max = QUEUE_DEPTH_MAX.get(interface, 1)
     if job.queue_depth > depth_max:
         raise _fail(
@@ -170,7 +176,7 @@ def _check_interface(job: Job, interface: str) -> None:
         raise _fail(job, "has a bs of 2 GiB or more, which no call can move; choose less")
 
 
-def _size_of_file(job: Job) -> int:
+def _size_of_file(job: BenchJob) -> int:
     """Returns how much of a file that is there can be read in whole blocks."""
     if job.operation == "read" and job.shared and bench.is_there(job.path):
         size_bytes = bench.readable_bytes(job.path) // job.block_bytes * job.block_bytes
@@ -190,48 +196,50 @@ def _bytes_of_file(cell: Cell) -> int:
 
 
 def _read_what_was_written(
-    options: JobsOptions, job: Job, cell: Cell, wrote: tuple[Job, int], cells: list[Cell]
+    options: JobsOptions, job: BenchJob, cell: Cell, wrote: tuple[BenchJob, int], cells: list[Cell]
 ) -> Cell:
     """What an earlier group wrote is kept until it was read."""
     writer, at = wrote
     written = cells[at]
     if writer.group == job.group:
-        raise _fail(job, f"reads {shown(job.path)}, which [{writer.name}] writes meanwhile; write stonewall, too")
+        raise _fail(job, f"reads {_shown(job.path)}, which [{writer.name}] writes meanwhile; write stonewall, too")
     if writer.operation == "mixed":
-        raise _fail(job, f"reads {shown(job.path)}, which [{writer.name}] removes; give it a filename of its own")
+        raise _fail(job, f"reads {_shown(job.path)}, which [{writer.name}] removes; give it a filename of its own")
     if _bytes_of_file(cell) > _bytes_of_file(written):
-        raise _fail(job, f"reads more of {shown(job.path)} than [{writer.name}] writes; choose a smaller size")
+        raise _fail(job, f"reads more of {_shown(job.path)} than [{writer.name}] writes; choose a smaller size")
     cells[at] = replace(written, keep=True)
     return replace(cell, expect_pattern_seed=written.seed + options.repeats - 1)
 
 
-def _read_what_is_there(options: JobsOptions, job: Job, cell: Cell, others: Sequence[Cell]) -> Cell:
+def _read_what_is_there(options: JobsOptions, job: BenchJob, cell: Cell, others: Sequence[Cell]) -> Cell:
     """Files that are not there are made for the measurement."""
     files = _files_of(cell)
     missing = [path for path in files if not bench.is_there(path)]
     if missing and len(missing) < len(files):
-        raise _fail(job, f"reads {len(files)} files, and {shown(missing[0])} is not there; make it, or remove them all")
+        raise _fail(
+            job, f"reads {len(files)} files, and {_shown(missing[0])} is not there; make it, or remove them all"
+        )
     if missing:
         if any(_bytes_of_file(other) != _bytes_of_file(cell) for other in others):
-            raise _fail(job, f"reads {shown(job.path)}, which is not there, as other jobs do; write the same size")
+            raise _fail(job, f"reads {_shown(job.path)}, which is not there, as other jobs do; write the same size")
         return replace(cell, make=True)
     for path in files:
         size_bytes = bench.readable_bytes(path)
         if size_bytes < _bytes_of_file(cell):
             raise _fail(
                 job,
-                f"reads {format_size(_bytes_of_file(cell))} of {shown(path)}, which has {format_size(size_bytes)}; "
+                f"reads {format_size(_bytes_of_file(cell))} of {_shown(path)}, which has {format_size(size_bytes)}; "
                 "choose a smaller size",
             )
     return cell
 
 
-def _check_new_files(options: JobsOptions, job: Job, cell: Cell) -> None:
+def _check_new_files(options: JobsOptions, job: BenchJob, cell: Cell) -> None:
     for path in _files_of(cell):
         if is_uri(path):  # whose storage does not report its free space
             remote_files.check_new_file(path, cell.overwrite)
         elif cell.read_percent and bench.is_there(path):
-            raise _fail(job, f"makes its file, and {shown(path)} exists; name another")
+            raise _fail(job, f"makes its file, and {_shown(path)} exists; name another")
 
 
 def _check_space(options: JobsOptions, cells: Sequence[Cell]) -> None:
@@ -334,7 +342,7 @@ def _job_line(cell: Cell) -> str:
     line = f"[{cell.id}] {word} {cell.pattern}, {format_size(cell.transfer_bytes)} calls of {threads}"
     if cell.queue_depth > 1:
         line += f", {cell.queue_depth} in flight"
-    line += f", {format_size(cell.total_bytes)}: {shown(cell.path)}, interface {cell.interface}"
+    line += f", {format_size(cell.total_bytes)}: {_shown(cell.path)}, interface {cell.interface}"
     if cell.placement:
         line += f", placement {cell.placement}"
     return line + (", direct I/O (O_DIRECT)" if cell.direct else "")
