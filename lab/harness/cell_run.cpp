@@ -102,6 +102,7 @@ class Repeat {
       throw JobFailure{attempts_.failed_job(), std::current_exception()};
     }
     GroupSample sample;
+    sample.begin_ns = begin_ns_;
     for (const Job& job : jobs_)
       sample.jobs.push_back(combine(job.cell, job.results, job.parts));
     sample.all = combine(sample.jobs);

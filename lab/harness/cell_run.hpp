@@ -34,7 +34,8 @@ struct CellRun {
 
 // One repeat of a group.
 struct GroupSample {
-  std::vector<Sample> jobs;  // each its own, without what is counted for the whole process
+  std::uint64_t begin_ns = 0;  // when they began together
+  std::vector<Sample> jobs;    // each its own, without what is counted for the whole process
   Sample all;
 };
 

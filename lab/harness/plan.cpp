@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "harness/json_fields.hpp"
+#include "harness/layout.hpp"
 #include "harness/mpi/rank_part.hpp"
 #include "storage/uri.hpp"
 
@@ -547,8 +548,8 @@ void check_on_gpu(const Plan& plan) {
   }
 }
 
-// Jobs of a group share no file that one of them writes: what is found there would depend on who
-// came first.
+// One job of a group may write over a file that others read. If two wrote, what is found there
+// would depend on who came first.
 void check_groups(const Plan& plan, const Fields& fields) {
   std::set<std::string> names;
   for (const std::vector<std::size_t>& group : groups_of(plan.cells)) {
@@ -557,11 +558,20 @@ void check_groups(const Plan& plan, const Fields& fields) {
                      "the jobs of group " + name + " must stand side by side");
     for (const std::size_t a : group) {
       for (const std::size_t b : group) {
-        const bool reads = plan.cells[a].operation == MeasuredOperation::read &&
-                           plan.cells[b].operation == MeasuredOperation::read;
-        fields.refuse_if(a < b && !reads && plan.cells[a].path == plan.cells[b].path, "cells",
-                         plan.cells[a].id + " and " + plan.cells[b].id + " of group " + name +
-                             " have one file, which one of them writes");
+        const Cell& one = plan.cells[a];
+        const Cell& other = plan.cells[b];
+        fields.refuse_if(
+            a < b && one.path == other.path && one.operation == MeasuredOperation::write &&
+                other.operation == MeasuredOperation::write,
+            "cells", one.id + " and " + other.id + " of group " + name + " write one file");
+        fields.refuse_if(
+            reads_from(one, other) &&
+                (!other.rewrite || one.make || one.expect_pattern_seed || one.file_per_thread ||
+                 other.file_per_thread || file_bytes(one, 0) > file_bytes(other, 0)),
+            "cells",
+            one.id + " of group " + name + " reads what " + other.id +
+                " writes, which needs rewrite there and at least as large a file, and excludes "
+                "file_per_thread, make and expect_pattern_seed");
       }
     }
   }
@@ -613,6 +623,11 @@ Plan read_plan(std::string text) {
   fields.refuse_unknown();
   check_across(plan, fields);
   return plan;
+}
+
+bool reads_from(const Cell& reader, const Cell& writer) {
+  return reader.operation == MeasuredOperation::read &&
+         writer.operation == MeasuredOperation::write && reader.path == writer.path;
 }
 
 std::vector<std::vector<std::size_t>> groups_of(const std::vector<Cell>& cells) {

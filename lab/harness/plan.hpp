@@ -102,6 +102,8 @@ struct Cell {
   // Reads: the file was written by a stream cell with this pattern_seed. Absent: compared with what
   // a plain pread says.
   std::optional<std::uint64_t> expect_pattern_seed;
+  // Another job writes this pattern over that meanwhile: each byte is of one or of the other.
+  std::optional<std::uint64_t> meanwhile_pattern_seed;
   // Reads: every transfer is compared while it is timed; without a seed, that of the file is looked
   // for. Writes: read back through their own interface after each repeat.
   bool check = false;
@@ -177,6 +179,9 @@ struct Plan {
 // Throws PlanError. Fills in the sizes of the arena and of the page cache and the number of device
 // threads, or ranks, from the cells where the plan leaves them out.
 Plan read_plan(std::string text);
+
+// Whether one job of a group reads the file that the other writes.
+bool reads_from(const Cell& reader, const Cell& writer);
 
 // The cells that run together, by their places in the plan: each group's, and each other by itself.
 std::vector<std::vector<std::size_t>> groups_of(const std::vector<Cell>& cells);

@@ -12,6 +12,7 @@
 
 #include "harness/pattern.hpp"
 #include "harness/usage.hpp"
+#include "harness/verification.hpp"
 
 namespace ferry::bench {
 namespace {
@@ -197,6 +198,7 @@ class Readings {
   void compare(PatternChecker& checker, unsigned slot, std::uint64_t offset) const {
     const Cell& cell = input_.cell;
     const unsigned char* data = input_.buffer_of(slot, MeasuredOperation::read);
+    if (cell.meanwhile_pattern_seed) return verify_either(cell, input_.part, data, offset);
     const std::uint64_t at = checker.first_difference(data, cell.call_bytes(), offset);
     if (at != cell.call_bytes())
       report_wrong_byte(file_path(cell, input_.part.file), offset + at, cell.interface);

@@ -133,18 +133,21 @@ void report_sample(const Cell& cell, unsigned repeat, const Sample& sample,
   print_line(line);
 }
 
-void report_job(const Cell& cell, unsigned repeat, const Sample& sample, const Sample& all,
-                std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed) {
+void report_job(const Cell& cell, unsigned repeat, const Sample& sample,
+                std::uint64_t group_begin_ns, std::optional<CacheState> state,
+                std::optional<std::uint64_t> pattern_seed) {
   Json line = sample_json(cell, repeat, sample, state, pattern_seed);
   line.update(of_threads(cell, sample));
-  line["begin_ns"] = sample.begin_ns - all.begin_ns;
+  line["begin_ns"] = sample.begin_ns - group_begin_ns;
   print_line(line);
 }
 
-void report_group(const Cell& cell, unsigned repeat, const Sample& all) {
+void report_group(const Cell& cell, unsigned repeat, const Sample& all,
+                  std::uint64_t group_begin_ns) {
   Json line = {{"type", "sample"},
                {"cell", cell.group},
                {"repeat", repeat},
+               {"begin_ns", all.begin_ns - group_begin_ns},
                {"elapsed_ns", all.elapsed_ns},
                {"io_ns", all.io_ns},
                {"bytes", all.bytes},

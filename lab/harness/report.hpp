@@ -23,9 +23,11 @@ void report_sample(const Cell& cell, unsigned repeat, const Sample& sample,
                    std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
 // Of a job without what is counted for the whole process, and of all jobs of a group with it: its
 // line has the group's name.
-void report_job(const Cell& cell, unsigned repeat, const Sample& sample, const Sample& all,
-                std::optional<CacheState> state, std::optional<std::uint64_t> pattern_seed);
-void report_group(const Cell& cell, unsigned repeat, const Sample& all);
+void report_job(const Cell& cell, unsigned repeat, const Sample& sample,
+                std::uint64_t group_begin_ns, std::optional<CacheState> state,
+                std::optional<std::uint64_t> pattern_seed);
+void report_group(const Cell& cell, unsigned repeat, const Sample& all,
+                  std::uint64_t group_begin_ns);
 // A line for each phase.
 void report_metadata(const Cell& cell, unsigned repeat, const MetadataSample& sample);
 

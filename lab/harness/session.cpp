@@ -120,7 +120,7 @@ void Session::run() {
   const unsigned rounds = plan_.repeats + uncounted_rounds_;
   for (const std::vector<std::size_t>& group : groups_) {
     for (const std::size_t i : group)
-      prepare(cells_[i]);
+      prepare(cells_[i], group);
     for (unsigned round = 0; plan_.in_order && round < rounds; ++round)
       run_once(group, round);
   }
@@ -143,10 +143,17 @@ void Session::run_once(const std::vector<std::size_t>& group, unsigned round) {
   on_cell(cells_[first], [&] { reads ? read_once(first, round) : write_once(first, round); });
 }
 
-void Session::prepare(Cell& cell) {
+// The job that writes the file of a reader of its group; null where none does.
+const Cell* Session::writer_of(const std::vector<std::size_t>& group, const Cell& reader) const {
+  for (const std::size_t i : group)
+    if (reads_from(reader, cells_[i])) return &cells_[i];
+  return nullptr;
+}
+
+void Session::prepare(Cell& cell, const std::vector<std::size_t>& group) {
   block_devices_.push_back(block_device_of(cell));
   sums_.push_back(0);
-  if (cell.operation != MeasuredOperation::read) return;
+  if (cell.operation != MeasuredOperation::read || writer_of(group, cell) != nullptr) return;
   on_cell(cell, [&] {
     if (cell.make || (plan_.device == Device::ranks && !cell.streams)) make_files(cell);
     check_readable(cell);
@@ -233,11 +240,19 @@ void Session::read_once(std::size_t index, unsigned round) {
 // What the storage gave is counted for all jobs together. So a cold one is proven where all reads
 // of the group have come from it, a hot one where none has.
 void Session::group_once(const std::vector<std::size_t>& group, unsigned round) {
+  std::vector<Cell> cells;  // with what is there in this repeat
+  for (const std::size_t i : group) {
+    Cell& cell = cells.emplace_back(cells_[i]);
+    if (const Cell* const writer = writer_of(group, cell)) {
+      cell.meanwhile_pattern_seed = writer->seed + round;
+      cell.expect_pattern_seed = made_seed_of(*cell.meanwhile_pattern_seed);
+    }
+  }
   std::vector<CellRun> runs;
   std::vector<std::optional<CacheState>> states(group.size());
   std::vector<std::unique_ptr<ScratchFiles>> made(group.size());
   const auto on_job = [&](std::size_t job, const auto& work) {
-    on_cell(cells_[group[job]], [&] { work(cells_[group[job]]); });
+    on_cell(cells[job], [&] { work(cells[job]); });
   };
   for (std::size_t job = 0; job < group.size(); ++job) {
     on_job(job, [&](const Cell& cell) {
@@ -253,7 +268,10 @@ void Session::group_once(const std::vector<std::size_t>& group, unsigned round) 
   }
   for (std::size_t job = 0; job < group.size(); ++job) {
     on_job(job, [&](const Cell& cell) {
-      if (cell.operation == MeasuredOperation::read) states[job] = state_before(cell);
+      if (cell.operation != MeasuredOperation::read) return;
+      if (cell.meanwhile_pattern_seed && round == 0)
+        runtimes_.of(cell).verify_reads(cell, interruption_.stopped());
+      states[job] = state_before(cell);
     });
   }
   GroupSample sample;
@@ -278,11 +296,11 @@ void Session::group_once(const std::vector<std::size_t>& group, unsigned round) 
       } else {
         end_write(runs[job], sample.jobs[job], *made[job]);
       }
-      report_job(cell, round, sample.jobs[job], sample.all, states[job],
+      report_job(cell, round, sample.jobs[job], sample.begin_ns, states[job],
                  reads ? std::nullopt : std::optional(runs[job].pattern_seed));
     });
   }
-  on_job(0, [&](const Cell& cell) { report_group(cell, round, sample.all); });
+  on_job(0, [&](const Cell& cell) { report_group(cell, round, sample.all, sample.begin_ns); });
 }
 
 void Session::metadata_once(const Cell& cell, unsigned round) {

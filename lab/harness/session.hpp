@@ -40,13 +40,14 @@ class Session {
   void run();
 
  private:
-  void prepare(Cell& cell);
+  void prepare(Cell& cell, const std::vector<std::size_t>& group);
   void run_once(const std::vector<std::size_t>& group, unsigned round);
   void make_files(Cell& cell);
   std::uint64_t settling_passes(const Cell& cell) const;
   void read_once(std::size_t index, unsigned round);
   void write_once(std::size_t index, unsigned round);
   void group_once(const std::vector<std::size_t>& group, unsigned round);
+  const Cell* writer_of(const std::vector<std::size_t>& group, const Cell& reader) const;
   CellRun begin_write(std::size_t index, unsigned round, std::vector<std::string>& fresh);
   void make_written(CellRun& run);
   void end_write(const CellRun& run, const Sample& sample, ScratchFiles& made);

@@ -43,6 +43,11 @@ std::uint64_t find_pattern_seed(const Cell& cell);
 // The sum of all words of the files, read likewise.
 std::uint32_t sum_files(const Cell& cell);
 
+// What was read at `offset` of the part's file, where another job writes over it meanwhile. Throws
+// ContentsError.
+void verify_either(const Cell& cell, const ThreadPart& part, const unsigned char* found,
+                   std::uint64_t offset);
+
 // What is left in the buffer after a timed read of so many calls, that is the last of every slot.
 void verify_buffer(const ProgramInput& input, std::uint64_t calls);
 

@@ -278,11 +278,16 @@ class Repeat(Record):
     ] = UNSET
 
 
+GroupTime = Annotated[
+    Count, about("when the first file was opened, or a ramp was over, since all jobs of the group began")
+]
+
+
 class JobRepeat(Record):
     """One repeat of a job of a group. What is counted for the whole process is the group's."""
 
     repeat: RepeatNumber
-    begin_ns: Annotated[Count, about("when it opened its files, since the first job of the group did")]
+    begin_ns: GroupTime
     elapsed_ns: Annotated[Count, about("first open begins to last close ends")]
     bytes: Count
     operations: Annotated[Count, about("calls that moved data")]
@@ -313,6 +318,7 @@ class GroupRepeat(Record):
     """One repeat of a group: its jobs together."""
 
     repeat: RepeatNumber
+    begin_ns: GroupTime
     elapsed_ns: Annotated[Count, about("the first job's open begins to the last job's close ends")]
     io_ns: Annotated[Count, about("from the first transfer of any job to the last")]
     bytes: Annotated[Count, about("of all jobs")]
@@ -851,9 +857,7 @@ def read_repeat(parsed: Any) -> AnyMeasuredRepeat:
     if "phase" in parsed:
         return msgspec.convert(parsed, MetadataRepeat)
     if "begin_ns" in parsed:
-        return msgspec.convert(parsed, JobRepeat)
-    if "open_ns" not in parsed:
-        return msgspec.convert(parsed, GroupRepeat)
+        return msgspec.convert(parsed, JobRepeat if "open_ns" in parsed else GroupRepeat)
     return msgspec.convert(parsed, RanksRepeat if "ranks_usage" in parsed else Repeat)
 
 

@@ -93,20 +93,25 @@ def make_cells(options: JobsOptions, jobs: Sequence[BenchJob]) -> list[Cell]:
     cells: list[Cell] = []
     for job in jobs:
         cell = _make_cell(options, job)
-        before = [(other, at) for at, (other, _) in enumerate(zip(jobs, cells, strict=False)) if other.path == job.path]
-        wrote = [(other, at) for other, at in before if other.operation != "read"]
-        if job.operation == "read" and wrote:
-            cell = _read_what_was_written(options, job, cell, wrote[-1], cells)
+        others = [other for other in jobs if other.path == job.path and other is not job]
+        beside = [other for other in others if other.group == job.group]
+        before = [other for other in others if other.group < job.group]
+        writers = [other for other in beside if other.operation != "read"]
+        if job.operation == "read" and writers:
+            cells.append(_read_what_is_written(job, cell, writers[0]))
+        elif job.operation == "read" and any(other.operation != "read" for other in before):
+            cells.append(_read_what_was_written(options, job, cell, before, cells))
         elif job.operation == "read":
-            cell = _read_what_is_there(options, job, cell, [cells[at] for _, at in before])
-        elif before:
+            made = [other for other in cells if other.path == cell.path]
+            cells.append(_read_what_is_there(job, cell, made))
+        elif writers or before:
+            other = (writers or before)[0]
             raise _fail(
-                job, f"writes {_shown(job.path)}, which [{before[-1][0].name}] uses, too; give it a filename of its own"
+                job, f"writes {_shown(job.path)}, which [{other.name}] uses, too; give it a filename of its own"
             )
         else:
-            _check_new_files(options, job, cell)
-        cells.append(cell)
-    _check_space(options, cells)
+            cells.append(_write(job, cell, is_read=bool(beside)))
+    _check_space(cells)
     return cells
 
 
@@ -195,23 +200,28 @@ def _bytes_of_file(cell: Cell) -> int:
     return cell.total_bytes // cell.threads
 
 
+def _read_what_is_written(job: BenchJob, cell: Cell, writer: BenchJob) -> Cell:
+    """The writer of the same group makes the file, and writes over it meanwhile."""
+    if (job.size_bytes or 0) > writer.size_bytes:
+        raise _fail(job, f"reads more of {_shown(job.path)} than [{writer.name}] writes; choose a smaller size")
+    return cell
+
+
 def _read_what_was_written(
-    options: JobsOptions, job: BenchJob, cell: Cell, wrote: tuple[BenchJob, int], cells: list[Cell]
+    options: JobsOptions, job: BenchJob, cell: Cell, before: Sequence[BenchJob], cells: list[Cell]
 ) -> Cell:
     """What an earlier group wrote is kept until it was read."""
-    writer, at = wrote
-    written = cells[at]
-    if writer.group == job.group:
-        raise _fail(job, f"reads {_shown(job.path)}, which [{writer.name}] writes meanwhile; write stonewall, too")
-    if writer.operation == "mixed":
+    writer = next(other for other in before if other.operation != "read")
+    (at,) = [at for at, other in enumerate(cells) if other.id == writer.name]
+    if cells[at].rewrite:
         raise _fail(job, f"reads {_shown(job.path)}, which [{writer.name}] removes; give it a filename of its own")
-    if _bytes_of_file(cell) > _bytes_of_file(written):
+    if _bytes_of_file(cell) > _bytes_of_file(cells[at]):
         raise _fail(job, f"reads more of {_shown(job.path)} than [{writer.name}] writes; choose a smaller size")
-    cells[at] = replace(written, keep=True)
-    return replace(cell, expect_pattern_seed=written.seed + options.repeats - 1)
+    cells[at] = replace(cells[at], keep=True)
+    return replace(cell, expect_pattern_seed=cells[at].seed + options.repeats - 1)
 
 
-def _read_what_is_there(options: JobsOptions, job: BenchJob, cell: Cell, others: Sequence[Cell]) -> Cell:
+def _read_what_is_there(job: BenchJob, cell: Cell, others: Sequence[Cell]) -> Cell:
     """Files that are not there are made for the measurement."""
     files = _files_of(cell)
     missing = [path for path in files if not bench.is_there(path)]
@@ -234,15 +244,19 @@ def _read_what_is_there(options: JobsOptions, job: BenchJob, cell: Cell, others:
     return cell
 
 
-def _check_new_files(options: JobsOptions, job: BenchJob, cell: Cell) -> None:
+def _write(job: BenchJob, cell: Cell, is_read: bool) -> Cell:
+    """Where other jobs read it, or this one, the file is made before each repeat, and written over."""
+    made = cell.rewrite or is_read
     for path in _files_of(cell):
+        if made and bench.is_there(path):
+            what = "makes its file" if cell.rewrite else "makes its file, which others read"
+            raise _fail(job, f"{what}, and {_shown(path)} exists; name another")
         if is_uri(path):  # whose storage does not report its free space
             remote_files.check_new_file(path, cell.overwrite)
-        elif cell.read_percent and bench.is_there(path):
-            raise _fail(job, f"makes its file, and {_shown(path)} exists; name another")
+    return replace(cell, rewrite=True, overwrite=False) if made else cell
 
 
-def _check_space(options: JobsOptions, cells: Sequence[Cell]) -> None:
+def _check_space(cells: Sequence[Cell]) -> None:
     """All files that are made in one folder must fit into it together."""
     made = {path: cell for cell in cells if cell.operation != "read" or cell.make for path in _files_of(cell)}
     local = {path: cell for path, cell in made.items() if not is_uri(path)}
@@ -306,8 +320,8 @@ def _show(
     lines = []
     for row in rows:
         rates = [results.bandwidth_mib_per_s(s.bytes, s.elapsed_ns) for s in row.repeats]
-        begins = [s.begin_ns for s in row.repeats] if isinstance(row, JobRow) else [0] * len(row.repeats)
-        ends = [begin + s.elapsed_ns for begin, s in zip(begins, row.repeats, strict=True)]
+        begins = [s.begin_ns for s in row.repeats]
+        ends = [s.begin_ns + s.elapsed_ns for s in row.repeats]
         lines.append(
             [
                 row.id,

@@ -223,11 +223,26 @@ def test_times(tmp_path: Path) -> None:
         ("[a]\nioengine=psync\nsize=4k\niodepth=2\n", 1, "[a] has iodepth=2, and interface posix at most 1"),
         ("[a]\nioengine=psync\nsize=4k\nplacement=host\n", 1, "[a] has a placement, which is for interface ferry"),
         ("[a]\nbs=1000\nsize=4000\ndirect=1\n", 1, "[a] has direct=1, which moves whole sectors"),
-        ("[a]\nsize=4k\nfilename=f\n[b]\nsize=4k\nrw=write\nfilename=f\n", 4, "[b] writes f, which [a] uses, too"),
         (
-            "[a]\nsize=4k\nfilename=f\nrw=write\n[b]\nsize=4k\nfilename=f\n",
+            "[a]\nsize=4k\nfilename=f\n[b]\nstonewall\nsize=4k\nrw=write\nfilename=f\n",
+            4,
+            "[b] writes f, which [a] uses, too; give it a filename of its own",
+        ),
+        (
+            "[a]\nsize=4k\nrw=write\nfilename=f\n[b]\nsize=4k\nrw=write\nfilename=f\n",
+            1,
+            "[a] writes f, which [b] uses, too; give it a filename of its own",
+        ),
+        ("[a]\nsize=4k\nrw=rw\nfilename=f\n[b]\nstonewall\nsize=4k\nfilename=f\n", 5, "[b] reads f, which [a] removes"),
+        (
+            "[a]\nsize=4k\nfilename=f\nrw=write\n[b]\nsize=8k\nfilename=f\n",
             5,
-            "[b] reads f, which [a] writes meanwhile",
+            "[b] reads more of f than [a] writes; choose a smaller size",
+        ),
+        (
+            "[a]\nsize=4k\nfilename=small\nrw=write\n[b]\nsize=4k\nfilename=small\n",
+            1,
+            "[a] makes its file, which others read, and small exists; name another",
         ),
         ("[a]\nsize=4k\nfilename=f\n[b]\nsize=8k\nfilename=f\n", 4, "[b] reads f, which is not there"),
         ("[a]\nsize=16m\nfilename=small\n", 1, "[a] reads 16 MiB of small, which has 5 bytes"),
@@ -294,6 +309,16 @@ stonewall
 rw=randwrite
 bs=10k
 random_distribution=zipf:1.2
+[meanwhile]
+rw=randread
+bs=4KiB
+size=512KiB
+filename=both
+[over]
+rw=randwrite
+bs=8KiB
+size=1MiB
+filename=both
 [own]
 rw=write
 numjobs=2

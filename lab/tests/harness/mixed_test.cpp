@@ -126,6 +126,31 @@ TEST(Mixed, AReadThatFindsNoWriteBeforeItIsCaught) {
   EXPECT_THROW(run(cell, true), ContentsError);
 }
 
+TEST(Mixed, WhatAnotherJobWritesMeanwhileIsOfOneOrOfTheOther) {
+  const test::ScratchDirectory directory;
+  Cell cell;
+  cell.path = directory / "file";
+  cell.transfer_bytes = call_bytes;
+  cell.expect_pattern_seed = made_seed_of(seed);
+  cell.meanwhile_pattern_seed = seed;
+  const std::uint64_t offset = 3 * call_bytes;
+  std::vector<unsigned char> before(call_bytes);
+  std::vector<unsigned char> written(call_bytes);
+  fill_pattern(before.data(), call_bytes, offset, made_seed_of(seed));
+  fill_pattern(written.data(), call_bytes, offset, seed);
+  std::vector<unsigned char> found = before;
+  verify_either(cell, {}, found.data(), offset);
+  verify_either(cell, {}, written.data(), offset);
+  std::copy(written.begin() + 1001, written.begin() + 2003, found.begin() + 1001);
+  verify_either(cell, {}, found.data(), offset);
+  EXPECT_THROW(verify_either(cell, {}, found.data(), 0), ContentsError);
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    found[1500] = static_cast<unsigned char>(byte);
+    if (byte == written[1500] || byte == before[1500]) continue;
+    EXPECT_THROW(verify_either(cell, {}, found.data(), offset), ContentsError) << byte;
+  }
+}
+
 TEST(Mixed, SyncsBehindSoManyWrites) {
   Cell cell = mixed_cell(Offsets::random);
   cell.sync_every_calls = 7;
