@@ -215,6 +215,7 @@ class _Section:
     at: str
     values: dict[str, Any] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)  # the keys that no global section has said
 
 
 def read_jobs(name: str) -> list[BenchJob]:
@@ -291,6 +292,7 @@ def _read_lines(section: _Section, lines: _Lines) -> None:
         except _WrongError as error:
             raise FerryError(f"{at}: {key}: '{value}' {error}") from None
         section.places[key] = at
+        section.own.add(key)
 
 
 def _answer(key: str) -> str:
@@ -310,13 +312,12 @@ def _make_job(section: _Section, group: int) -> BenchJob:
 
     operation, pattern = _READ_WRITE[values.get("rw", "read")]
     distribution = values.get("random_distribution", "random")
-    if distribution != "random":
-        if pattern != "random":
-            raise fail(
-                "random_distribution",
-                "random_distribution is for random offsets; write rw=randread, randwrite or randrw",
-            )
+    if distribution != "random" and pattern == "random":
         pattern = distribution
+    elif distribution != "random" and "random_distribution" in section.own:
+        raise fail(
+            "random_distribution", "random_distribution is for random offsets; write rw=randread, randwrite or randrw"
+        )
     percent = _read_percent(section, fail)
     if operation == "mixed" and percent in (0, 100):
         operation = "read" if percent else "write"
@@ -340,7 +341,7 @@ def _make_job(section: _Section, group: int) -> BenchJob:
     queue_depth = values.get("iodepth", 1)
     if rate and queue_depth > 1:
         raise fail("iodepth", "a rate is for one call at a time; write iodepth=1 and a larger numjobs")
-    if values.get("fsync") and queue_depth > 1:
+    if values.get("fsync") and operation != "read" and queue_depth > 1:
         raise fail("fsync", "fsync is for one call at a time; write iodepth=1, or end_fsync=1")
     clones, shared = values.get("numjobs", 1), "filename" in values
     if shared and clones > 1 and operation == "mixed":

@@ -37,6 +37,7 @@ numjobs=2
 [writer]
 rw=write
 bs=64k
+fsync=2
 end_fsync=1
 """
 
@@ -61,6 +62,7 @@ def test_two_jobs(command: Command, scratch: Path, tmp_path: Path, flags: list[s
     assert rows["group 1"]["operation"] == "mixed"
     assert rows["reader"]["group"] == "group 1"
     assert rows["writer"]["repeats"][0]["sync_ns"] > 0
+    assert [rows[name]["sync_every_calls"] for name in ("reader", "writer")] == [0, 2]
     assert list(scratch.iterdir()) == []
 
 
@@ -181,6 +183,13 @@ def test_sections_take_what_global_ones_before_them_say(tmp_path: Path) -> None:
     assert (c.group, c.operation, c.read_percent) == (1, "mixed", 75)
 
 
+def test_what_global_sections_say_of_other_jobs(tmp_path: Path) -> None:
+    text = "[global]\nsize=4k\nrandom_distribution=zipf:1.5\nfsync=4\niodepth=2\n[a]\n[b]\nrw=randwrite\niodepth=1\n"
+    a, b = jobs_of(tmp_path, text)
+    assert (a.pattern, a.fsync_writes, a.queue_depth) == ("sequential", 0, 2)
+    assert (b.pattern, b.fsync_writes, b.queue_depth) == ("zipf:1.5", 4, 1)
+
+
 def test_times(tmp_path: Path) -> None:
     text = "[a]\nstartdelay=1500ms\nruntime=2m\nramp_time=3\ntime_based\nsize=4k\nrate_iops=10\n"
     (job,) = jobs_of(tmp_path, text)
@@ -193,7 +202,7 @@ def test_times(tmp_path: Path) -> None:
         ("[a]\nrw=trim\n", 2, "rw: 'trim' is none of read, write, "),
         ("[a]\nbs=4k\nnosuch=1\n", 3, "nosuch: ferry bench does not know this key; leave it out, or write one of bs, "),
         ("[a]\nloops=2\n", 2, "loops: ferry bench has not this key of fio's; -i repeats the groups"),
-        ("[a]\nfsync=2\niodepth=2\n", 2, "[a] fsync is for one call at a time"),
+        ("[a]\nfsync=2\niodepth=2\nrw=write\n", 2, "[a] fsync is for one call at a time"),
         ("[a]\nbs=4k,8k\n", 2, "bs: '4k,8k' is no size that bench takes"),
         ("[a]\nsize=0\n", 2, "size: '0' is no size; choose one above zero"),
         ("[a]\nsize=10k\n", 2, "[a] size is no multiple of bs"),

@@ -112,9 +112,8 @@ def test_a_job_that_starts_later_and_one_at_a_rate(tmp_path: Path, data: Path) -
         job(data, "late", start_delay_ms=150, threads=2),
     ]
     slow, late, both = measure(cells)
-    assert slow["begin_ns"] == both["begin_ns"]
+    assert both["begin_ns"] == min(slow["begin_ns"], late["begin_ns"])
     assert late["begin_ns"] >= 150_000_000
-    assert late["elapsed_ns"] < both["elapsed_ns"]
     assert slow["elapsed_ns"] >= 3 * 62_500_000  # its fourth call is due then
 
 
