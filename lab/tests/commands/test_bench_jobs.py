@@ -115,13 +115,13 @@ def test_a_stonewall_hands_files_on(command: Command, scratch: Path, tmp_path: P
         rw=read
         filename=file
         numjobs=2
-        size=32k
+        size=64k
         [other]
         size=64k
     """
     rows = rows_of(command, tmp_path, text, "-R")
     assert list(rows) == ["w", "group 1", "r", "other", "group 2"]
-    assert rows["r"]["repeats"][1]["bytes"] == 64 * KIB
+    assert rows["r"]["repeats"][1]["bytes"] == 2 * 64 * KIB  # each clone the whole file
     assert rows["w"]["deadline_ms"] == 10_000
     assert list(scratch.iterdir()) == []
 
