@@ -254,6 +254,23 @@ def test_a_disk_that_fills_up_meanwhile(command: Command, small_disk: Path, inte
     assert [path.name for path in small_disk.iterdir()] == ["other"]
 
 
+@pytest.mark.parametrize("interface", ["ferry", "posix", "uring"])
+def test_a_job_whose_disk_fills_up_ends_the_others(
+    command: Command, small_disk: Path, data: Path, interface: str
+) -> None:
+    program = small_disk.parent / "bin" / "ferry-bench"
+    filler = small_disk / "other"
+    write_program(program, f'head -c 7m /dev/zero >"{filler}"\nexec "{programs.find_program()}" "$@"\n')
+    jobs = small_disk.parent / "jobs.fio"
+    jobs.write_text(
+        f"[reader]\nfilename={data}\ntime_based\nruntime=1h\n"
+        f"[writer]\nrw=write\nbs=640k\nsize=1920k\nfilename={small_disk / 'new'}\n"
+    )
+    says = "[writer] writing 655360 bytes at "
+    fails(command, "bench", "--jobs", jobs, "-a", interface, says=says, env=built_in(command, program.parent))
+    assert [path.name for path in small_disk.iterdir()] == ["other"]
+
+
 def test_a_folder_that_may_not_be_written(command: Command, tmp_path: Path, data: Path) -> None:
     with tmpfs(tmp_path / "sealed", "ro") as folder:
         for arguments in (["-w", folder / "new"], ["-r", "-b", "1m", data, "--json", folder / "r"]):
