@@ -27,7 +27,7 @@ def wheel(tmp_path: Path) -> Path:
     package = tmp_path / "ferry"
     package.mkdir()
     (package / "__init__.py").touch()
-    for name in ("collective.py", "errors.py", "mpi_modules.py", "programs.py", "uris.py"):
+    for name in ("collective.py", "errors.py", "laboratory.py", "mpi_modules.py", "programs.py", "uris.py"):
         shutil.copy(Path(mpi_modules.__file__).with_name(name), package)
     for kind in ("mpich", "openmpi"):
         (package / kind).mkdir()

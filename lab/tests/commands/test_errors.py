@@ -363,7 +363,7 @@ def test_a_package_without_collective_says_why(tmp_path: Path, place: str, compi
     """The module without the extension; no mpi4py is reached."""
     package = tmp_path / "x" / "ferry"
     package.mkdir(parents=True)
-    for name in ("collective.py", "errors.py", "mpi_modules.py", "programs.py", "uris.py"):
+    for name in ("collective.py", "errors.py", "laboratory.py", "mpi_modules.py", "programs.py", "uris.py"):
         shutil.copy(Path(files.__file__).parent / name, package)
     (package / "__init__.py").touch()
     if place == "checkout":
