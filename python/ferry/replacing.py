@@ -122,6 +122,8 @@ def replacement(path: str, *, only_new: bool = False) -> Iterator[tuple[str, boo
 
 
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+# How file systems, those of FUSE above all, say that they cannot do something.
+_NO_SUCH_CALL = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
 def _rename_to_new(scratch: str, target: str) -> None:
@@ -130,12 +132,14 @@ def _rename_to_new(scratch: str, target: str) -> None:
     if library.renameat2(_AT_FDCWD, os.fsencode(scratch), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
         return
     number = ctypes.get_errno()
-    if number != errno.EINVAL:
+    if number not in _NO_SUCH_CALL:
         raise OSError(number, os.strerror(number), target)
     try:  # the file system has no such rename; a second name refuses, too
         os.link(scratch, target)
-    except PermissionError:  # nor second names
-        if os.path.lexists(target):
+    except OSError as error:
+        if error.errno not in (*_NO_SUCH_CALL, errno.EPERM, errno.EMLINK):
+            raise
+        if os.path.lexists(target):  # it has no second names either
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
         os.rename(scratch, target)
     else:

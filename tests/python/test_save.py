@@ -167,17 +167,24 @@ def test_a_new_file_takes_no_name_that_was_given_meanwhile(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == ["file"]
 
 
+@pytest.mark.parametrize("link_error", [0, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EMLINK])
+@pytest.mark.parametrize("rename_error", [errno.EINVAL, errno.ENOSYS, errno.ENOTSUP])
 def test_a_new_file_is_one_where_no_name_can_be_kept_from_replacing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rename_error: int, link_error: int
 ) -> None:
     class Older:
         """A file system without RENAME_NOREPLACE."""
 
         def renameat2(self, *_: object) -> int:
-            ctypes.set_errno(errno.EINVAL)
+            ctypes.set_errno(rename_error)
             return -1
 
+    def refuse(source: str, target: str) -> None:
+        raise OSError(link_error, os.strerror(link_error), source, None, target)
+
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Older())
+    if link_error:
+        monkeypatch.setattr(os, "link", refuse)
     with replacement(str(tmp_path / "file"), only_new=True) as (place, _):
         Path(place).write_bytes(b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
