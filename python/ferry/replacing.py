@@ -205,7 +205,8 @@ def _make_beside(target: str, old: os.stat_result | None) -> tuple[str | None, i
         os.close(descriptor)
         with contextlib.suppress(OSError):
             os.unlink(scratch)
-        if isinstance(error, PermissionError):  # another owner's file
+        # Another owner's file. EINVAL: of an owner who is unknown here, as in containers, or to a server.
+        if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES, errno.EINVAL):
             return None, -1
         raise
 

@@ -100,6 +100,23 @@ def test_a_file_that_is_mounted_over_is_written_in_place(tmp_path: Path, path: P
     assert sorted(os.listdir(tmp_path)) == ["above.npy", "array.npy"]
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may give files away")
+def test_a_file_of_an_unknown_owner_is_written_in_place(path: Path) -> None:
+    """As in a container of a user namespace that does not have the owner."""
+    os.chown(path, 12345, 54321)
+    path.chmod(0o666)
+    before = path.stat()
+    program = "import sys, numpy, ferry; ferry.save(sys.argv[1], numpy.arange(1 << 20))"
+    words = ("unshare", "--user", "--map-root-user")
+    if run_program(*words, "true").returncode != 0:
+        pytest.skip("absent: user namespaces")
+    run_program(*words, sys.executable, "-c", program, path, check=True)
+    numpy.testing.assert_array_equal(ferry.load(path), NEW)
+    after = path.stat()
+    assert (after.st_ino, after.st_uid, after.st_gid) == (before.st_ino, before.st_uid, before.st_gid)
+    assert os.listdir(path.parent) == ["array.npy"]
+
+
 def test_a_file_without_a_name_is_written_itself(tmp_path: Path) -> None:
     with open(tmp_path / "array.npy", "w+b") as nameless:
         os.unlink(nameless.name)
