@@ -194,7 +194,7 @@ def _make_beside(target: str, old: os.stat_result | None) -> tuple[str | None, i
         return None, -1
     try:
         with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # left_over() holds it for a moment at most
         if old is not None:
             made = os.fstat(descriptor)
             if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):

@@ -180,8 +180,8 @@ void CopyTarget::open(const storage::Status& source) {
 }
 
 // A free name in the destination's folder. The lock tells other commands that a copy writes the
-// file (python/ferry/replacing.py). Returns false if an existing destination can only be
-// overwritten in place.
+// file (python/ferry/replacing.py); while they look, they hold it for a moment. Returns false if an
+// existing destination can only be overwritten in place.
 bool CopyTarget::open_scratch(std::uint32_t mode) {
   const Name name(to_);
   std::random_device random;
@@ -193,7 +193,7 @@ bool CopyTarget::open_scratch(std::uint32_t mode) {
   // An unanswered request may have created it.
   if (error == 0 || error == -ETIMEDOUT) scratch_ = path;
   checked(error, to_);  // the other name is ours only
-  if (const int fd = file_.get()->descriptor(); fd >= 0) ::flock(fd, LOCK_EX | LOCK_NB);
+  if (const int fd = file_.get()->descriptor(); fd >= 0) ::flock(fd, LOCK_EX);
   if (!exists_ || (is_owned_alike() && keep_permissions())) return true;
   file_.close();
   checked(calls_.run({.kind = Kind::unlink, .path = scratch_.c_str()}), to_);

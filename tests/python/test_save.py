@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import stat
 import sys
+import threading
 from pathlib import Path
 
 import numpy
@@ -14,7 +16,7 @@ import pytest
 
 import access_lists
 import ferry
-from ferry.replacing import replacement
+from ferry.replacing import left_over, replacement
 from support import in_own_mounts, raises_errno, run_program, run_python
 
 OLD = numpy.arange(1000)
@@ -208,3 +210,26 @@ def test_a_new_file_is_one_where_no_name_can_be_kept_from_replacing(
     with pytest.raises(FileExistsError), replacement(str(tmp_path / "other"), only_new=True):
         (tmp_path / "other").write_bytes(b"another's")
     assert sorted(os.listdir(tmp_path)) == ["file", "other"]
+
+
+def test_a_look_at_left_over_files_takes_no_lock_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks at the file before its writer has locked it."""
+    flock = fcntl.flock
+    looks: list[threading.Timer] = []
+
+    def look_before(descriptor: int, how: int) -> None:
+        if how & fcntl.LOCK_EX:
+            monkeypatch.undo()
+            (name,) = os.listdir(tmp_path)
+            looking = os.open(tmp_path / name, os.O_RDONLY)
+            flock(looking, fcntl.LOCK_SH)
+            looks.append(threading.Timer(0.1, os.close, [looking]))
+            looks[0].start()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", look_before)
+    with replacement(str(tmp_path / "file")) as (place, _):
+        Path(place).write_bytes(b"new")
+        looks[0].join()
+        assert left_over(str(tmp_path)) == []
+    assert os.listdir(tmp_path) == ["file"]
