@@ -268,11 +268,12 @@ void CopyTarget::publish(std::uint64_t bytes) {
 // Servers store a change of names before they answer it.
 void CopyTarget::make_name_durable() {
   if (storage::scheme_of(to_) != Scheme::posix) return;
-  const std::string folder = to_.substr(0, Name(to_).begin);
-  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;  // a folder may be written and not be read
-  const int error = ::fsync(fd) == 0 ? 0 : errno;
-  ::close(fd);
+  const std::size_t end = Name(to_).begin;
+  const std::string folder = end == 0 ? "." : to_.substr(0, end);
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 && errno == EACCES) return;  // a folder may be written and not be read
+  const int error = fd >= 0 && ::fsync(fd) == 0 ? 0 : errno;
+  if (fd >= 0) ::close(fd);
   if (error != 0 && error != EINVAL && error != ENOTSUP) throw Error(error, "syncing " + folder);
 }
 

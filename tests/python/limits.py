@@ -16,11 +16,12 @@ CAP_IPC_LOCK = 14
 CLONE_THREAD = 0x10000
 SYS_IO_URING_SETUP, SYS_CLONE3 = 425, 435
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
+SYS_OPENAT = {"x86_64": 257, "aarch64": 56}
 
 # Instructions of the filter, as in linux/bpf_common.h.
 LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW, FAIL = 0x7FFF0000, 0x00050000
-NUMBER, FIRST_ARGUMENT = 0, 16  # where they are in seccomp_data; little-endian
+NUMBER, FIRST_ARGUMENT, THIRD_ARGUMENT = 0, 16, 32  # where they are in seccomp_data; little-endian
 
 
 def _prctl(option: int, *arguments: int) -> None:
@@ -48,6 +49,18 @@ def _refuse_threads() -> None:
         (LOAD, 0, 0, FIRST_ARGUMENT),
         (ANY_BIT, 0, 1, CLONE_THREAD),
         (RETURN, 0, 0, FAIL | errno.EAGAIN),
+        (RETURN, 0, 0, ALLOW),
+    )
+
+
+def refuse_folders_to_sync(error: int) -> None:
+    """No folder is opened, but for listing it."""
+    _filter_calls(
+        (LOAD, 0, 0, NUMBER),
+        (EQUAL, 0, 3, SYS_OPENAT[platform.machine()]),
+        (LOAD, 0, 0, THIRD_ARGUMENT),
+        (EQUAL, 0, 1, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC),
+        (RETURN, 0, 0, FAIL | error),
         (RETURN, 0, 0, ALLOW),
     )
 

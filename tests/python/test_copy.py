@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import stat
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -185,6 +187,22 @@ def test_what_another_copy_writes_is_not_named(command: Command, scratch: Path) 
         done = command.run("cp", "small", "copy")
         assert parts_in(scratch)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("error", "status"), [(errno.ENFILE, 1), (errno.EACCES, 0)])
+def test_a_name_that_cannot_be_made_durable_is_an_error(
+    command: Command, scratch: Path, error: int, status: int
+) -> None:
+    """But in a folder that may be written and not be read."""
+    setting = f"import limits, os, sys; limits.refuse_folders_to_sync({error}); os.execvp(sys.argv[1], sys.argv[1:])"
+    environment = command.environment | {
+        "PYTHONPATH": f"{os.path.dirname(__file__)}:{command.environment['PYTHONPATH']}"
+    }
+    words = [sys.executable, "-c", setting, *command.arguments("cp", "from", "to")]
+    done = run_program(*words, env=environment, cwd=scratch)
+    assert done.returncode == status, done.stderr
+    assert (scratch / "to").read_bytes() == b"abc"
+    assert done.stderr == ("" if status == 0 else f"ferry: syncing .: {os.strerror(error)}\n")
 
 
 def test_a_device_is_not_replaced(command: Command, scratch: Path) -> None:
