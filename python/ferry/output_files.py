@@ -25,7 +25,7 @@ def check_output(path: str | None, overwrite: bool) -> None:
         return
     if os.path.isdir(path):
         raise FerryError(f"{path} is a directory; name a file in it")
-    if os.path.exists(path) and not overwrite:
+    if os.path.lexists(path) and not overwrite:  # a dangling link, too, as in replacement()
         raise FerryError(f"{path} exists; --overwrite replaces it, another name keeps it")
     folder = os.path.dirname(os.path.abspath(path))
     check_folder(folder, 0)

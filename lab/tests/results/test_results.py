@@ -37,6 +37,16 @@ def test_a_row_is_in_one_state_or_unverified(states: list[str | None], state: st
     assert results.cache_state([sample(cache_state=s) for s in states]) == state
 
 
+def test_a_dangling_link_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.symlink_to("missing")
+    with pytest.raises(FerryError, match="exists"):
+        output_files.check_output(str(path), False)
+    output_files.check_output(str(path), True)
+    output_files.write_json(str(path), {"a": 1}, True)
+    assert json.loads((tmp_path / "missing").read_text()) == {"a": 1}
+
+
 def test_results_are_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     output_files.write_json(str(path), {"a": 1}, False)
