@@ -93,8 +93,8 @@ def replacement(path: str, *, only_new: bool = False) -> Iterator[tuple[str, boo
     if only_new and os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     target = os.path.realpath(path)
-    named, old = _status(path), _status(target)
-    if named is not None and (old is None or not os.path.samestat(named, old)):
+    is_nameless, old = _look(path, target)
+    if is_nameless:
         yield path, False
         return
     scratch, lock = None, -1
@@ -146,6 +146,22 @@ def _rename_to_new(scratch: str, target: str) -> None:
         os.unlink(scratch)
 
 
+def _look(path: str, target: str) -> tuple[bool, os.stat_result | None]:
+    """Tells whether ``path`` leads to another file than its ``target``, whose status it returns, too.
+
+    Looks again if they differ, as another command may have replaced the file between the two looks.
+    """
+    before: list[tuple[int, int, int] | None] = []
+    while True:
+        named, old = _status(path), _status(target)
+        if named is None or (old is not None and os.path.samestat(named, old)):
+            return False, old
+        found = [status and (status.st_dev, status.st_ino, status.st_ctime_ns) for status in (named, old)]
+        if found == before:
+            return True, old
+        before = found
+
+
 def _status(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)
@@ -166,7 +182,7 @@ def remove_after(error: BaseException, remove: Callable[[], object], scratch: st
 def _may_be_replaced(path: str, status: os.stat_result) -> bool:
     return (
         stat.S_ISREG(status.st_mode)
-        and status.st_nlink == 1
+        and status.st_nlink <= 1  # 0: another command has replaced it meanwhile
         and not _is_mount_point(path)
         and os.access(path, os.W_OK, effective_ids=True)
     )

@@ -16,6 +16,7 @@ import pytest
 
 import access_lists
 import ferry
+from ferry import replacing
 from ferry.replacing import left_over, replacement
 from support import in_own_mounts, raises_errno, run_program, run_python
 
@@ -210,6 +211,36 @@ def test_a_new_file_is_one_where_no_name_can_be_kept_from_replacing(
     with pytest.raises(FileExistsError), replacement(str(tmp_path / "other"), only_new=True):
         (tmp_path / "other").write_bytes(b"another's")
     assert sorted(os.listdir(tmp_path)) == ["file", "other"]
+
+
+@pytest.mark.parametrize("when", ["between two looks", "within a look"])
+def test_a_file_that_another_command_replaces_meanwhile_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """It would be empty for a while for all who read it, and lost in a crash."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    look = replacing._status
+    looks: list[str] = []
+
+    def replace_meanwhile(name: str) -> os.stat_result | None:
+        with open(name, "rb") as found:
+            looks.append(name)
+            if len(looks) <= 2:
+                (tmp_path / "another").write_bytes(b"another's")
+                status = look(name) if when == "between two looks" else None
+                os.rename(tmp_path / "another", path)
+                return status or os.fstat(found.fileno())
+            return look(name)
+
+    monkeypatch.setattr(replacing, "_status", replace_meanwhile)
+    with replacement(str(path)) as (place, durable):
+        assert len(looks) >= 2
+        assert durable
+        Path(place).write_bytes(b"new")
+        assert path.read_bytes() == b"another's"
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_a_look_at_left_over_files_takes_no_lock_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
