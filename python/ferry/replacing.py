@@ -25,7 +25,7 @@ def beside(name: str) -> str:
 
 
 def left_over(folder: str) -> list[str]:
-    """Returns the temporary files of ``ferry`` in a folder that no process writes any more.
+    """Returns the temporary files of ``ferry`` in a folder that no process writes any more, but empty ones.
 
     Of a large folder it looks at a part, as listing one may take long.
     """
@@ -40,13 +40,16 @@ _BESIDE = re.compile(r"\.ferry-(save|cp)-[0-9a-f]+")
 
 
 def _is_left_over(folder: str, name: str) -> bool:
+    path = os.path.join(folder, name)
     try:
-        descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return stat.S_ISREG(os.fstat(descriptor).st_mode)
+        found = os.fstat(descriptor)
+        # Of an empty one the writer may not have the lock yet. Another's may have been renamed meanwhile.
+        return stat.S_ISREG(found.st_mode) and found.st_size > 0 and os.path.samestat(found, os.lstat(path))
     except OSError:
         return False
     finally:

@@ -173,6 +173,7 @@ def test_what_a_copy_that_was_cut_off_left_is_named(command: Command, scratch: P
     (scratch / ".ferry-cp-12").write_bytes(b"a")
     (scratch / ".ferry-save-a0").write_bytes(b"b")
     (scratch / ".ferry-cp-mine").write_bytes(b"c")
+    (scratch / ".ferry-cp-13").touch()  # as before its writer has locked it
     done = command.run("cp", "from", "to")
     assert done.returncode == 0
     assert done.stderr == (

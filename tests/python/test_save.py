@@ -264,3 +264,16 @@ def test_a_look_at_left_over_files_takes_no_lock_away(tmp_path: Path, monkeypatc
         looks[0].join()
         assert left_over(str(tmp_path)) == []
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_what_gets_its_name_during_a_look_is_not_left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock = fcntl.flock
+
+    def end_before(descriptor: int, how: int) -> None:
+        os.rename(tmp_path / ".ferry-save-a0", tmp_path / "file")
+        flock(descriptor, how)
+
+    (tmp_path / ".ferry-save-a0").write_bytes(b"new")
+    assert left_over(str(tmp_path)) == [".ferry-save-a0"]
+    monkeypatch.setattr(fcntl, "flock", end_before)
+    assert left_over(str(tmp_path)) == []

@@ -78,7 +78,9 @@ class StudyStates:
 
     def _run_again(self, moment: Moment, names: set[str]) -> None:
         """It goes on, or says in one line what to do, and goes on then."""
-        left_over = any(".ferry-save-" in name and "/" not in name for name in names)
+        left_over = any(
+            contents and re.fullmatch(r"out/\.ferry-save-[0-9a-f]+", name) for name, contents in moment.files().items()
+        )
         words = [*self._study, "--out", moment.folder / "out"]
         done = self._command.run(*words, timeout=4 * TIMEOUT_S)
         told = done.stderr.splitlines()
