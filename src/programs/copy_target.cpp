@@ -9,6 +9,7 @@
 #include <random>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -74,6 +75,17 @@ Error dangling(const std::string& path) {
 }
 
 }  // namespace
+
+// Those who look whether it is held hold it for a moment.
+void CopyTarget::Lock::take(int descriptor) {
+  if (descriptor < 0) return;
+  ::flock(descriptor, LOCK_EX);
+  descriptor_ = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+}
+
+void CopyTarget::Lock::release() {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
 
 // Whether the path's last name, which exists, is a symbolic link.
 bool CopyTarget::is_link(const std::string& path) {
@@ -179,9 +191,8 @@ void CopyTarget::open(const storage::Status& source) {
   if (in_place_) open_in_place();
 }
 
-// A free name in the destination's folder. The lock tells other commands that a copy writes the
-// file (python/ferry/replacing.py); while they look, they hold it for a moment. Returns false if an
-// existing destination can only be overwritten in place.
+// A free name in the destination's folder. Returns false if an existing destination can only be
+// overwritten in place.
 bool CopyTarget::open_scratch(std::uint32_t mode) {
   const Name name(to_);
   std::random_device random;
@@ -193,11 +204,12 @@ bool CopyTarget::open_scratch(std::uint32_t mode) {
   // An unanswered request may have created it.
   if (error == 0 || error == -ETIMEDOUT) scratch_ = path;
   checked(error, to_);  // the other name is ours only
-  if (const int fd = file_.get()->descriptor(); fd >= 0) ::flock(fd, LOCK_EX);
+  lock_.take(file_.get()->descriptor());
   if (!exists_ || (is_owned_alike() && keep_permissions())) return true;
   file_.close();
   checked(calls_.run({.kind = Kind::unlink, .path = scratch_.c_str()}), to_);
   scratch_.clear();
+  lock_.release();
   return false;
 }
 
@@ -261,6 +273,7 @@ void CopyTarget::publish(std::uint64_t bytes) {
             to_);
   }
   scratch_.clear();
+  lock_.release();
   reserved_ = false;
   make_name_durable();
 }

@@ -29,6 +29,21 @@ class CopyTarget {
   Remains give_up();
 
  private:
+  // Tells other commands that a copy writes the scratch file (python/ferry/replacing.py): until it
+  // is renamed or removed, so beyond its close.
+  class Lock {
+   public:
+    Lock() = default;
+    ~Lock() { release(); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    void take(int descriptor);
+    void release();
+
+   private:
+    int descriptor_ = -1;
+  };
+
   void look();
   bool is_link(const std::string& path);
   bool is_the_source(const storage::Status& source) const;
@@ -50,6 +65,7 @@ class CopyTarget {
   storage::Status status_;  // of the existing file
   storage::SyncFile file_{calls_};
   std::string scratch_;  // empty: there is none
+  Lock lock_;
   bool in_place_ = false;
   bool touched_ = false;   // in place: neither the old file nor the copy
   bool reserved_ = false;  // an empty file with the final name is ours

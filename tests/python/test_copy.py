@@ -190,6 +190,16 @@ def test_what_another_copy_writes_is_not_named(command: Command, scratch: Path) 
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_what_a_copy_writes_is_never_named(command: Command, scratch: Path) -> None:
+    """Neither between its end and its new name."""
+    copies = [command.start("cp", "--overwrite", "from", f"to{number}") for number in range(8)]
+    names: set[str] = set()
+    while any(copy.poll() is None for copy in copies):
+        names.update(left_over(str(scratch)))
+    assert [copy.communicate()[1] for copy in copies] == [""] * 8
+    assert names == set()
+
+
 @pytest.mark.parametrize(("error", "status"), [(errno.ENFILE, 1), (errno.EACCES, 0)])
 def test_a_name_that_cannot_be_made_durable_is_an_error(
     command: Command, scratch: Path, error: int, status: int
