@@ -155,7 +155,7 @@ def _look(path: str, target: str) -> tuple[bool, os.stat_result | None]:
     Looks again if they differ, as another command may have replaced the file between the two looks.
     """
     before: list[tuple[int, int, int] | None] = []
-    while True:
+    for _ in range(_LOOKS_MAX):
         named, old = _status(path), _status(target)
         if named is None or (old is not None and os.path.samestat(named, old)):
             return False, old
@@ -163,6 +163,10 @@ def _look(path: str, target: str) -> tuple[bool, os.stat_result | None]:
         if found == before:
             return True, old
         before = found
+    return False, old
+
+
+_LOOKS_MAX = 100  # some file systems give a file another number at each look
 
 
 def _status(path: str) -> os.stat_result | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import itertools
 import os
 import stat
 import sys
@@ -239,6 +240,24 @@ def test_a_file_that_another_command_replaces_meanwhile_is_replaced(
         assert durable
         Path(place).write_bytes(b"new")
         assert path.read_bytes() == b"another's"
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_whose_number_changes_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on file systems that give numbers as they please."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    numbers = itertools.count(1)
+
+    def look(name: str) -> os.stat_result:
+        status = os.stat(name)
+        return os.stat_result((status.st_mode, next(numbers), *status[2:]))
+
+    monkeypatch.setattr(replacing, "_status", look)
+    with replacement(str(path)) as (place, durable):
+        assert durable
+        Path(place).write_bytes(b"new")
     assert path.read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["file"]
 
