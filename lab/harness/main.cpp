@@ -2,6 +2,10 @@
 #include <algorithm>
 #include <memory>
 
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
 #include <ferry/gpu.hpp>
 
 #include "harness/bench.hpp"
@@ -88,6 +92,13 @@ class GpuDevice final : public MeasuredDevice {
   GpuRuntime runtime_;
 };
 
+// A command that is killed must not leave its measurement running: it would disturb the next one.
+// The signals are held by now, so this one is taken when their thread is there.
+void end_with(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) kill(getpid(), SIGTERM);
+}
+
 std::unique_ptr<MeasuredDevice> make_device(const Plan& plan, const RuntimeOptions& options) {
   switch (plan.device) {
     case Device::cuda:
@@ -105,5 +116,9 @@ std::unique_ptr<MeasuredDevice> make_device(const Plan& plan, const RuntimeOptio
 }  // namespace ferry::bench
 
 int main(int count, char** arguments) {
-  return ferry::bench::bench("ferry-bench", count, arguments, ferry::bench::make_device);
+  return ferry::bench::bench("ferry-bench", count, arguments,
+                             [parent = getppid()](const auto& plan, const auto& options) {
+                               ferry::bench::end_with(parent);
+                               return ferry::bench::make_device(plan, options);
+                             });
 }

@@ -53,6 +53,14 @@ def test_interrupted_while_reading_a_file(command: Command, scratch: Path, data:
     assert command.processes() == []
 
 
+def test_a_measurement_ends_with_a_command_that_is_killed(command: Command, scratch: Path) -> None:
+    with started(command, "bench", "-a", "posix", "-b", "4m", "--time", "3600", "-i", "1", "-w", "file") as process:
+        wait_until(lambda: any(scratch.iterdir()) and is_measuring(command))
+        process.kill()
+        process.communicate(timeout=TIMEOUT_S)
+    wait_until(lambda: command.processes() == [] and list(scratch.iterdir()) == [])
+
+
 def test_an_interrupted_study_keeps_its_rounds_and_goes_on(
     command: Command, scratch: Path, tmp_path: Path, data: Path
 ) -> None:
