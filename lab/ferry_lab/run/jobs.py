@@ -316,7 +316,7 @@ def _show(
     if runtime.page_cache is not None:
         console.print(str(runtime.page_cache), soft_wrap=True)
     percentiles = [f"µs, {latencies.words(name)}" for name in _PERCENTILES]
-    heads = ["", "IOPS", "MiB/s", "least", "most", "begins, s", "ends, s", *percentiles, "longest"]
+    heads = ["", "IOPS", "MiB/s", "least", "most", *percentiles, "longest", "begins, s", "ends, s"]
     lines = []
     for row in rows:
         rates = [results.bandwidth_mib_per_s(s.bytes, s.elapsed_ns) for s in row.repeats]
@@ -327,8 +327,8 @@ def _show(
                 row.id,
                 f"{median(s.operations / max(s.elapsed_ns, 1) for s in row.repeats) * 1e9:.0f}",
                 *(f"{rate:.2f}" for rate in (median(rates), min(rates), max(rates))),
-                *(f"{median(times) * 1e-9:.3f}" for times in (begins, ends)),
                 *_latency_columns(row),
+                *(f"{median(times) * 1e-9:.3f}" for times in (begins, ends)),
             ]
         )
     console.print(Table("", heads, lines).shown())

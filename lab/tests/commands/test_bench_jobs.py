@@ -16,7 +16,7 @@ from documents import measured, validated
 from ferry.errors import FerryError
 from ferry.sizes import KIB, MIB
 from ferry_lab.run.job_file import read_jobs
-from processes import started, wait_until
+from processes import run_on_terminal, started, wait_until
 from support import TIMEOUT_S, Command
 
 
@@ -90,6 +90,13 @@ def test_results_are_compared(command: Command, scratch: Path, tmp_path: Path) -
     assert ("writer", "bandwidth_with_sync_mib_per_s") in pairs
     assert found["only_in_a"] == []
     assert {"what": "settings.jobs.reader.interface", "a": "ferry", "b": "posix"} in found["differences"]
+
+
+def test_rates_and_latencies_fit_a_terminal(command: Command, tmp_path: Path) -> None:
+    lines = run_on_terminal(command, 80, "bench", "--jobs", write_jobs(tmp_path, TWO), "-i", 1)
+    head = next(line for line in lines if "IOPS" in line)
+    assert "longest" in head
+    assert len(head) <= 80
 
 
 def test_results_of_jobs_are_imported(command: Command, scratch: Path, tmp_path: Path) -> None:
