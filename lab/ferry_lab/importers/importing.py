@@ -16,6 +16,7 @@ from ferry.errors import FerryError
 from ferry.native import Json
 from ferry.sizes import format_size
 from ferry_lab.importers.other_tools import NotUnderstood, read_fio, read_ior
+from ferry_lab.render.mpi_tables import count_of
 from ferry_lab.results import reading, results
 from ferry_lab.results.records import GroupRow, ImportedRow, Metrics, RanksMetrics, RanksRow, Row
 from ferry_lab.run.measuring import Measurement
@@ -140,7 +141,7 @@ def _what(row: Row) -> list[str]:
     """Returns the columns about what was measured."""
     if isinstance(row, GroupRow):
         transfer = format_size(row.transfer_bytes) if row.transfer_bytes else "–"
-        return [f"{len(row.jobs)} jobs", row.operation, transfer, format_size(row.total_bytes), "–", "–"]
+        return [count_of(len(row.jobs), "job"), row.operation, transfer, format_size(row.total_bytes), "–", "–"]
     of_ranks = isinstance(row, RanksRow)
     placement = None if of_ranks else row.placement
     return [

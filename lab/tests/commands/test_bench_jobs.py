@@ -110,6 +110,12 @@ def test_results_of_jobs_are_imported(command: Command, scratch: Path, tmp_path:
     assert {name: len(row["repeats"]) for name, row in rows.items()} == {"reader": 6, "writer": 6, "group 1": 6}
 
 
+def test_a_group_of_one_is_imported_as_one_job(command: Command, scratch: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    command.succeeds("bench", "--jobs", write_jobs(tmp_path, "[r]\nsize=64k\n"), "-i", 1, "--json", path)
+    assert " 1 job " in command.succeeds("import", path)
+
+
 def test_a_stonewall_hands_files_on(command: Command, scratch: Path, tmp_path: Path) -> None:
     text = """
         [w]
