@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import sys
@@ -297,7 +298,9 @@ def _read_lines(section: _Section, lines: _Lines) -> None:
 
 def _answer(key: str) -> str:
     if answer := _ANSWERS.get(key):
-        return f"ferry bench has not this key of fio's; {answer}"
+        return f"ferry bench does not take this key of fio's; {answer}"
+    if near := difflib.get_close_matches(key, _KEYS, 1, 0.75):
+        return f"ferry bench does not know this key; did you mean {near[0]}?"
     return f"ferry bench does not know this key; leave it out, or write one of {', '.join(_KEYS)}"
 
 
