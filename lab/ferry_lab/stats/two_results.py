@@ -142,7 +142,10 @@ def _facts(document: Measured, rows: Sequence[Row | Phase]) -> Iterator[tuple[st
         parts = environment.get(name, [])
         environment[name] = [part for i, part in enumerate(parts) if part not in parts[:i]]
     yield from _flat(environment, "")
-    yield from _flat(document.settings, "settings")
+    settings = dict(document.settings)
+    if isinstance(jobs := settings.get("jobs"), dict):  # those of one side alone are named as rows
+        settings["jobs"] = {name: jobs[name] for name in jobs if any(row.id == name for row in rows)}
+    yield from _flat(settings, "settings")
     for row in rows:
         if isinstance(row, Phase):
             continue

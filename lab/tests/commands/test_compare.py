@@ -137,6 +137,17 @@ def test_what_else_differs_is_listed(command: Command, tmp_path: Path) -> None:
     assert {"machine.kernel", "versions.compiler", "settings.threads", "settings.direct"} <= set(shown)
 
 
+def test_settings_of_a_job_that_one_has_alone_are_no_difference(command: Command, tmp_path: Path) -> None:
+    reader, writer = row(steady(1)), row(steady(1), operation="write")
+    of_a = {"read": {"queue_depth": 1}}
+    of_b = {"read": {"queue_depth": 2}, "write": {"queue_depth": 1}}
+    a = write(tmp_path / "a", [reader], {"jobs": of_a})
+    b = write(tmp_path / "b", [reader, writer], {"jobs": of_b})
+    compared = command.json("compare", a, b)
+    assert [one["what"] for one in compared["differences"]] == ["settings.jobs.read.queue_depth"]
+    assert compared["only_in_b"] == ["write"]
+
+
 def test_tables_for_pages_and_papers(command: Command, tmp_path: Path) -> None:
     a = write(tmp_path / "a", [row(steady(10))], {"what": "50 % of a|b_c"})
     b = write(tmp_path / "b", [row(steady(5))])
