@@ -71,7 +71,7 @@ def save_safetensors(
         OSError: the file cannot be written.
         ValueError: the format has no such type; a name, or one in ``types``, that cannot be; a header
             above 100 MB.
-        TypeError: a name, or a key or value of ``metadata``, is no string.
+        TypeError: ``tensors`` is no mapping; a name, or a key or value of ``metadata``, is no string.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
@@ -80,6 +80,8 @@ def save_safetensors(
     >>> load_safetensors(path)
     {'steps': array(7), 'bias': array([0., 0., 0.], dtype=float32)}
     """
+    if not isinstance(tensors, Mapping):
+        raise TypeError(f"tensors is a mapping of names to arrays, not {type(tensors).__name__}")
     given = dict(types or {})
     found = [_described(name, tensor, given.pop(name, None)) for name, tensor in tensors.items()]
     if given:

@@ -132,6 +132,7 @@ def test_torch_tensors(tmp_path: Path) -> None:
         ({"x": numpy.zeros(2, "c16")}, {}, ValueError, "'x': the format has no type for complex128"),
         ({"x": numpy.array([{}])}, {}, ValueError, "'x' holds Python objects"),
         ({"x": numpy.array(["a"])}, {}, ValueError, "'x': the format has no type for <U1"),
+        ([("x", numpy.zeros(2))], {}, TypeError, "a mapping of names to arrays, not list"),
         ({1: numpy.zeros(2)}, {}, TypeError, "name is a str, not int"),
         ({"__metadata__": numpy.zeros(2)}, {}, ValueError, "names no tensor"),
         ({"\ud800": numpy.zeros(2)}, {}, ValueError, "no Unicode text"),
@@ -144,7 +145,7 @@ def test_torch_tensors(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_written_leaves_the_old_file(
-    tmp_path: Path, tensors: dict[Any, Any], options: dict[str, Any], error: type[Exception], says: str
+    tmp_path: Path, tensors: Any, options: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"old")
