@@ -117,7 +117,8 @@ void CopyTarget::choose(const storage::Status& source) {
   look();
   if (exists_ && S_ISDIR(status_.mode)) {  // into it, under the source's name
     const Name from(options_.from);
-    to_.insert(storage::path_end(to_), "/" + from.in(options_.from));
+    const std::size_t end = storage::path_end(to_);
+    to_.insert(end, (to_[end - 1] == '/' ? "" : "/") + from.in(options_.from));
     look();
   }
   if (!exists_) {

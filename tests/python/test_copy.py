@@ -106,7 +106,7 @@ def test_a_new_name_is_that_of_the_whole_file(command: Command, scratch: Path) -
 def test_into_a_directory(command: Command, scratch: Path) -> None:
     (scratch / "dir").mkdir()
     command.succeeds("cp", "from", "dir")
-    command.fails("cp", "./from", "dir/", says="--overwrite replaces it")
+    command.fails("cp", "./from", "dir/", says="ferry: dir/from: File exists; --overwrite replaces it")
     assert (scratch / "dir" / "from").read_bytes() == b"abc"
 
 
