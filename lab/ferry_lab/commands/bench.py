@@ -336,6 +336,10 @@ def _run_jobs(ctx: click.Context, file: str, given: dict[str, Any]) -> None:
         raise click.UsageError("--jobs is for threads; leave out mpiexec")
     if given["device"] != "cpu":
         raise click.UsageError("--jobs is for --device cpu; kernels run one job at a time")
+    if given["interface"] not in INTERFACES:
+        raise click.UsageError(
+            f"-a {given['interface']} is for MPI ranks, which run one job; choose another for --jobs"
+        )
     from ferry_lab.run import jobs
 
     runtime = {name: given[name] or getattr(RuntimeSettings, name) for name in _RUNTIME}

@@ -288,6 +288,7 @@ def test_wrong_files(command: Command, scratch: Path, text: str, line: int | Non
     [
         (["file"], "PATH is for one job, and --jobs has several; write filename in the job file"),
         (["-b", "1m"], "-b is for one job, and --jobs has several; write size in the job file"),
+        (["-a", "mpiio"], "-a mpiio is for MPI ranks, which run one job; choose another for --jobs"),
         (["--warm"], "--warm is for one job, and --jobs has several; leave it out"),
         (["--queue-depth", "2"], "--queue-depth is for one job, and --jobs has several; write iodepth in the job file"),
     ],
