@@ -226,7 +226,7 @@ def read_jobs(name: str) -> list[BenchJob]:
         if name == _STANDARD_INPUT:
             text = sys.stdin.read()
         else:
-            with open(name, encoding="utf-8") as file:
+            with open(name, encoding="utf-8-sig") as file:  # a byte order mark is no part of it
                 text = file.read()
     except FileNotFoundError:
         raise FerryError(f"{name} does not exist; name a job file") from None

@@ -196,6 +196,11 @@ def test_sections_take_what_global_ones_before_them_say(tmp_path: Path) -> None:
     assert (c.group, c.operation, c.read_percent) == (1, "mixed", 75)
 
 
+def test_lines_may_end_and_files_begin_as_on_windows(tmp_path: Path) -> None:
+    (job,) = jobs_of(tmp_path, "\ufeff[a]\r\nsize=4k\r\n")
+    assert (job.name, job.size_bytes) == ("a", 4096)
+
+
 def test_what_global_sections_say_of_other_jobs(tmp_path: Path) -> None:
     text = "[global]\nsize=4k\nrandom_distribution=zipf:1.5\nfsync=4\niodepth=2\n[a]\n[b]\nrw=randwrite\niodepth=1\n"
     a, b = jobs_of(tmp_path, text)
