@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 # In a checkout, the extension module is in the build folder.
-_BUILD_DIR = os.environ.get("FERRY_BUILD_DIR") or os.path.join(
-    os.path.dirname(__file__), "..", "..", "build", "release"
+_BUILD_DIR = os.path.abspath(
+    os.environ.get("FERRY_BUILD_DIR") or os.path.join(os.path.dirname(__file__), "..", "..", "build", "release")
 )
 __path__.append(os.path.join(_BUILD_DIR, "python", "ferry"))
 

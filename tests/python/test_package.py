@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import os
 import re
 import sys
 import tarfile
@@ -17,7 +18,7 @@ import pytest
 import ferry
 import file_system_checks  # noqa: F401  # registers the file systems
 from ferry import _bulk, laboratory
-from support import ROOT, Command, run_program, run_python
+from support import BUILD, ROOT, Command, run_program, run_python
 
 LAB = ROOT / "lab"
 PACKAGE = Path(ferry.__file__).parent
@@ -49,6 +50,12 @@ def test_its_own_commands_work(alone: Command) -> None:
     assert (alone.scratch / "to").read_bytes() == b"carried over"
     assert "file system" in alone.succeeds("info", "to")
     assert "path" in alone.succeeds("layout", "--help").lower()
+
+
+def test_a_build_folder_is_found_from_any_folder() -> None:
+    program = "import os, sys; os.chdir(sys.argv[1]); import ferry; os.chdir('/'); print(ferry.load.__name__)"
+    done = run_python(program, ROOT, FERRY_BUILD_DIR=os.path.relpath(BUILD, ROOT))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "load\n", "")
 
 
 def test_the_version(command: Command) -> None:
