@@ -220,6 +220,7 @@ def test_times(tmp_path: Path) -> None:
         ("[a]\nrw=trim\n", 2, "rw: 'trim' is none of read, write, "),
         ("[a]\nbs=4k\nnosuch=1\n", 3, "nosuch: ferry bench does not know this key; leave it out, or write one of bs, "),
         ("[a]\nrunetime=2\n", 2, "runetime: ferry bench does not know this key; did you mean runtime?"),
+        ("[a]\ncpus_allowed=1\n", 2, "cpus_allowed: ferry bench does not take this key of fio's; --device-cpus names"),
         ("[a]\nloops=2\n", 2, "loops: ferry bench does not take this key of fio's; -i repeats the groups"),
         ("[a]\nfsync=2\niodepth=2\nrw=write\n", 2, "[a] fsync is for one call at a time"),
         ("[a]\nbs=4k,8k\n", 2, "bs: '4k,8k' is no size that bench takes"),
