@@ -51,8 +51,8 @@ class TransferError(OSError):
     def __init__(self, failures: Sequence[Failure]) -> None:
         first = failures[0]
         text = _describe(first)
-        if len(failures) > 1:
-            text += f", and {len(failures) - 1} more parts"
+        if more := len(failures) - 1:
+            text += f", and {more} more part{'s' if more > 1 else ''}"
         super().__init__(first.errno, text, first.path)
         self.failures = list(failures)
 

@@ -18,7 +18,9 @@ std::string describe(const std::vector<Failure>& failures) {
   const Failure& first = failures.front();
   std::string text = first.path + ", bytes " + std::to_string(first.offset) + " to " +
                      std::to_string(first.offset + first.bytes);
-  if (failures.size() > 1) text += " (and " + std::to_string(failures.size() - 1) + " more parts)";
+  const std::size_t more = failures.size() - 1;
+  if (more > 0)
+    text += " (and " + std::to_string(more) + (more > 1 ? " more parts)" : " more part)");
   return text;
 }
 

@@ -168,7 +168,7 @@ TEST(BulkBatch, EveryFailedPartIsReported) {
     EXPECT_EQ(error.failures()[3].part, 3U);
     EXPECT_EQ(error.failures()[3].path, "/b");
     EXPECT_EQ(error.failures()[3].offset, 3000U);
-    EXPECT_NE(std::string(error.what()).find("3 more parts"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find(" (and 3 more parts)"), std::string::npos);
   }
   storage->faults.stop();
   EXPECT_EQ(engine.read(parts).get(), 4 * 3 * task_bytes);

@@ -348,7 +348,7 @@ def test_many_small_files(tmp_path: Path) -> None:
     with pytest.raises(ferry.TransferError) as raised:
         ferry.read_files([paths[0], tmp_path / "gone", tmp_path])
     assert [f.errno for f in raised.value.failures] == [errno.ENOENT, errno.EISDIR]
-    assert "No such file or directory, and 1 more parts" in str(raised.value)
+    assert "No such file or directory, and 1 more part: " in str(raised.value)
     assert ferry.read_files([]) == []
 
 
