@@ -66,11 +66,10 @@ Interruption::Interruption(const Runtimes& runtimes)
               }) {}
 
 void Interruption::end_calls(const Runtimes& runtimes) {
-  bool ended = true;
-  for (const Runtimes::Entry& entry : runtimes.all())
-    ended = entry.device->shutdown(shutdown_deadline) && ended;
   const std::uint64_t deadline_ns = now_ns() + patience_ns;
-  while (!ended && !over_) {
+  for (const Runtimes::Entry& entry : runtimes.all())
+    entry.device->shutdown(shutdown_deadline);
+  while (!over_) {
     if (now_ns() > deadline_ns) leave_at_once(exit_interrupted, Caller::thread);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

@@ -20,8 +20,8 @@ inline constexpr int exit_interrupted = 130;
 void hold_signals();
 
 // On the first signal it sets stopped() and has the devices end their calls; on the second, or
-// where a device cannot do that and the measurement does not end by itself soon, it ends the
-// process.
+// where the measurement does not end by itself soon, it ends the process: a device may not end its
+// calls, and files that are made, verified or synced may be large.
 class Interruption {
  public:
   explicit Interruption(const Runtimes& runtimes);

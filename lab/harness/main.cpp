@@ -42,10 +42,7 @@ class CpuDevice final : public MeasuredDevice {
     return bench::run_metadata(runtime_, run, stopped);
   }
   std::optional<RuntimeInfo> info() const override { return runtime_.info(); }
-  bool shutdown(std::chrono::milliseconds deadline) override {
-    runtime_.shutdown(deadline);
-    return true;
-  }
+  void shutdown(std::chrono::milliseconds deadline) override { runtime_.shutdown(deadline); }
 
  private:
   void set_switches(const Cell& cell) {
@@ -82,10 +79,7 @@ class GpuDevice final : public MeasuredDevice {
     verify_reads_on_gpu(runtime_, kernel_, cell, stopped);
   }
   std::optional<RuntimeInfo> info() const override { return runtime_.info(); }
-  bool shutdown(std::chrono::milliseconds deadline) override {
-    runtime_.shutdown(deadline);
-    return true;
-  }
+  void shutdown(std::chrono::milliseconds deadline) override { runtime_.shutdown(deadline); }
 
  private:
   const MeasuredKernel kernel_;

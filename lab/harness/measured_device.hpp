@@ -46,8 +46,8 @@ class MeasuredDevice {
   virtual std::optional<RuntimeInfo> info() const { return std::nullopt; }
   // What else is to be said of the environment.
   virtual void add_facts(nlohmann::ordered_json& /*environment*/) const {}
-  // Ends calls that are under way; whether that can be done. Thread-safe, and does not throw.
-  virtual bool shutdown(std::chrono::milliseconds deadline) = 0;
+  // Ends calls that are under way, where that can be done. Thread-safe, and does not throw.
+  virtual void shutdown(std::chrono::milliseconds deadline) = 0;
 };
 
 // The plan's device, set up in this way. Throws PlanError for one that the program does not have,

@@ -176,7 +176,7 @@ void Session::make_files(Cell& cell) {
     if (file_exists(paths[i])) throw Error(EEXIST, paths[i]);
     made_.push_back(std::make_unique<ScratchFiles>(std::vector{paths[i]}));
     try {
-      make_file(cell, cell.seed, i);
+      make_file(cell, cell.seed, i, interruption_.stopped());
     } catch (const Error& error) {
       if (error.code().value() == EEXIST) made_.back()->keep();
       throw;
@@ -337,7 +337,7 @@ void Session::make_written(CellRun& run) {
   const Cell& cell = run.cell;
   if (cell.rewrite) {
     for (unsigned i = 0; i < file_count(cell); ++i)
-      make_file(cell, made_seed_of(run.pattern_seed), i);
+      make_file(cell, made_seed_of(run.pattern_seed), i, interruption_.stopped());
     run.create_flags = 0;
   }
   if (cell.mixes() && run.repeat == 0) {

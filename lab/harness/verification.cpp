@@ -236,7 +236,8 @@ void make_striped(const Cell& cell, const std::string& path) {
   storage::checked(file.close(), "closing " + path);
 }
 
-void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {
+void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number,
+               const std::atomic<bool>& stopped) {
   const std::string path = file_path(cell, number);
   if (cell.is_striped()) make_striped(cell, path);
   const StoredFile file(path, O_WRONLY | O_CREAT | (cell.is_striped() ? 0 : O_EXCL));
@@ -244,6 +245,7 @@ void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number) {
   const std::uint64_t end = file_bytes(cell, number);
   std::vector<unsigned char> data(std::min(step_bytes, end));
   for (std::uint64_t at = 0; at < end; at += step_bytes) {
+    if (stopped) throw Error(EINTR, "interrupted");
     const std::uint64_t bytes = std::min(step_bytes, end - at);
     fill_pattern(data.data(), bytes, contents.begin + at, contents.seed);
     if (is_foreign(cell.order)) swap_bytes(data.data(), bytes, cell.element_bytes);

@@ -66,8 +66,10 @@ void verify_written(const Cell& cell, std::uint64_t pattern_seed,
 void make_striped(const Cell& cell, const std::string& path);
 
 // Makes a file that a cell reads, or writes over, with the stripes that it asks for. It is as
-// durable as what is measured, so that this does not pay for it. Throws ferry::Error.
-void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned file);
+// durable as what is measured, so that this does not pay for it. Throws ferry::Error, EINTR once
+// stopped.
+void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned file,
+               const std::atomic<bool>& stopped);
 
 // Writes the places that those calls have not written. Throws ferry::Error.
 void complete_written(const Cell& cell, std::uint64_t pattern_seed,

@@ -89,7 +89,7 @@ class RanksDevice final : public MeasuredDevice {
     environment["versions"]["mpi"] = mpi_library_version();
     environment["ranks"] = world_.size();
   }
-  bool shutdown(std::chrono::milliseconds /*deadline*/) override { return false; }
+  void shutdown(std::chrono::milliseconds /*deadline*/) override {}
 
  private:
   std::uint64_t number_of(const Cell& cell) const {

@@ -174,11 +174,21 @@ TEST(Mixed, EndsWhereAnotherJobHasFailed) {
   }
 }
 
+TEST(Mixed, AnInterruptionEndsTheMakingOfItsFile) {
+  const test::ScratchDirectory directory;
+  Cell cell = mixed_cell(Offsets::random);
+  cell.path = directory / "file";
+  const std::atomic<bool> stopped{true};
+  EXPECT_THROW(make_file(cell, made_seed_of(seed), 0, stopped), Error);
+  EXPECT_EQ(test::file_size(cell.path), 0);
+}
+
 TEST(Mixed, WhatIsWrittenAndWhatIsNotIsVerified) {
   const test::ScratchDirectory directory;
   Cell cell = mixed_cell(Offsets::random);
   cell.path = directory / "file";
-  make_file(cell, made_seed_of(seed), 0);
+  const std::atomic<bool> stopped{false};
+  make_file(cell, made_seed_of(seed), 0, stopped);
   const std::vector<std::uint64_t> calls{places / 2};
   EXPECT_THROW(verify_written(cell, seed, calls), ContentsError);  // nothing is written yet
   const std::vector<bool> written = places_of(cell, 0, calls[0]);
