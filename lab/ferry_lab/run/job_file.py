@@ -18,7 +18,8 @@ from ferry.uris import is_uri, with_suffix
 _STANDARD_INPUT = "-"
 _BLOCK_BYTES = 4096  # fio's default of bs
 _MIX_PERCENT = 50  # and of rwmixread
-_THREADS_MAX = 4096
+THREADS_MAX = 4096  # of all jobs that run at once
+CALLS_MAX = 1 << 28  # of a clone
 _ZIPF_EXPONENT_MAX = 10
 
 
@@ -63,7 +64,7 @@ _TIME_MS = {"ms": 1, "s": 1000, "": 1000, "m": 60_000, "h": 3_600_000, "d": 86_4
 
 def _size(text: str, kb_base: int) -> int:
     """A size as fio means it: ``k`` is ``kb_base`` (1024 unless the file says 1000), ``kib`` the other one."""
-    match = re.fullmatch(r"([0-9]+)(?:([kmgtp])(ib|b|i)?|b?)", text.lower())
+    match = re.fullmatch(r"([0-9]{1,19})(?:([kmgtp])(ib|b|i)?|b?)", text.lower())
     if match is None:
         raise _WrongError("is no size that bench takes; write one whole number, like 4k or 1g")
     unit = 2024 - kb_base if match[3] == "ib" else kb_base
@@ -75,7 +76,7 @@ def _size(text: str, kb_base: int) -> int:
 
 def _number(least: int, most: int) -> Callable[[str, int], int]:
     def read(text: str, _kb_base: int) -> int:
-        if not re.fullmatch("[0-9]+", text) or not least <= int(text) <= most:
+        if not re.fullmatch("[0-9]{1,19}", text) or not least <= int(text) <= most:
             raise _WrongError(f"is no whole number from {least} to {most}; choose one")
         return int(text)
 
@@ -83,7 +84,7 @@ def _number(least: int, most: int) -> Callable[[str, int], int]:
 
 
 def _time(text: str, _kb_base: int) -> int:
-    match = re.fullmatch(r"([0-9]+)(ms|s|m|h|d|)", text.lower())
+    match = re.fullmatch(r"([0-9]{1,19})(ms|s|m|h|d|)", text.lower())
     if match is None or int(match[1]) * _TIME_MS[match[2]] > 365 * _TIME_MS["d"]:
         raise _WrongError("is no time that bench takes; write seconds, or a number with ms, s, m, h or d")
     return int(match[1]) * _TIME_MS[match[2]]
@@ -153,13 +154,13 @@ _KEYS: dict[str, Callable[[str, int], Any]] = {
     "directory": _path,
     "end_fsync": _switch,
     "filename": _path,
-    "fsync": _number(0, LIMIT_BYTES - 1),
+    "fsync": _number(0, CALLS_MAX),
     "group_reporting": _switch,
     "invalidate": _switch,
     "iodepth": _number(1, 1024),
     "ioengine": _engine,
     "kb_base": _kb_base,
-    "numjobs": _number(1, _THREADS_MAX),
+    "numjobs": _number(1, THREADS_MAX),
     "placement": _word("host", "compute", "service", "automatic"),
     "ramp_time": _time,
     "random_distribution": _distribution,
@@ -345,6 +346,8 @@ def _make_job(section: _Section, group: int) -> BenchJob:
             "rate" if "rate" in values else "rate_iops",
             "a rate holds for reads and writes apart in fio, which bench cannot do; write a job for each",
         )
+    if rate >= LIMIT_BYTES:
+        raise fail("rate_iops", "a rate is below 4 EiB/s; choose a lower rate_iops")
     queue_depth = values.get("iodepth", 1)
     if rate and queue_depth > 1:
         raise fail("iodepth", "a rate is for one call at a time; write iodepth=1 and a larger numjobs")

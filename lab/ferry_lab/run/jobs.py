@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -20,7 +21,7 @@ from ferry_lab.render.tables import Table
 from ferry_lab.results import latencies, results
 from ferry_lab.results.records import GroupRow, JobRow, Latencies
 from ferry_lab.run import bench, remote_files
-from ferry_lab.run.job_file import BenchJob, read_jobs
+from ferry_lab.run.job_file import CALLS_MAX, THREADS_MAX, BenchJob, read_jobs
 from ferry_lab.run.measuring import Measurement, run_plan
 from ferry_lab.run.plan import QUEUE_DEPTH_MAX, Cell, Plan, RuntimeSettings
 
@@ -111,6 +112,8 @@ def make_cells(options: JobsOptions, jobs: Sequence[BenchJob]) -> list[Cell]:
             )
         else:
             cells.append(_write(job, cell, is_read=bool(beside)))
+    _check_names(jobs, cells)
+    _check_threads(jobs)
     _check_space(cells)
     return cells
 
@@ -125,6 +128,8 @@ def _make_cell(options: JobsOptions, job: BenchJob) -> Cell:
     _check_interface(job, interface)
     reads, writes = job.operation == "read", job.operation == "write"
     size_bytes = job.size_bytes or _size_of_file(job)
+    if size_bytes // job.block_bytes > CALLS_MAX:
+        raise _fail(job, f"makes more than {CALLS_MAX} calls in each clone; choose a larger bs, or a smaller size")
     overlaps = job.queue_depth > 1 and (job.time_based or ":" in job.pattern)
     if options.check_read and job.operation == "mixed" and overlaps:
         raise _fail(job, "may read what it is writing, which -R cannot check; write iodepth=1, or leave out -R")
@@ -256,14 +261,48 @@ def _write(job: BenchJob, cell: Cell, is_read: bool) -> Cell:
     return replace(cell, rewrite=True, overwrite=False) if made else cell
 
 
+def _makes(cell: Cell) -> bool:
+    return cell.operation != "read" or cell.make
+
+
+def _check_names(jobs: Sequence[BenchJob], cells: Sequence[Cell]) -> None:
+    """Jobs that share a file call it by one name: what they do to each other is found by that."""
+    users: dict[str, list[tuple[BenchJob, Cell, str]]] = defaultdict(list)
+    for job, cell in zip(jobs, cells, strict=True):
+        for path in _files_of(cell):
+            users[path if is_uri(path) else os.path.realpath(path)].append((job, cell, path))
+    for of_file in users.values():
+        first = of_file[0][0]
+        for job, _, path in of_file:
+            if job.path != first.path and any(_makes(cell) for _, cell, _ in of_file):
+                raise _fail(
+                    job,
+                    f"uses {_shown(path)}, as [{first.name}] does by another name; "
+                    "give both the same filename, or each a file of its own",
+                )
+
+
+def _check_threads(jobs: Sequence[BenchJob]) -> None:
+    for _, of in groupby(jobs, lambda job: job.group):
+        threads = 0
+        for job in of:
+            threads += job.clones
+            if threads > THREADS_MAX:
+                raise _fail(
+                    job,
+                    f"is above the {THREADS_MAX} clones that can run at once; "
+                    "choose a smaller numjobs, or write stonewall",
+                )
+
+
 def _check_space(cells: Sequence[Cell]) -> None:
     """All files that are made in one folder must fit into it together."""
-    made = {path: cell for cell in cells if cell.operation != "read" or cell.make for path in _files_of(cell)}
-    local = {path: cell for path, cell in made.items() if not is_uri(path)}
+    local = {path: cell for cell in cells if _makes(cell) for path in _files_of(cell) if not is_uri(path)}
+    needed_bytes: dict[str, int] = defaultdict(int)
     for path, cell in local.items():
-        folder = os.path.dirname(path)
-        needed_bytes = sum(_bytes_of_file(one) for at, one in local.items() if os.path.dirname(at) == folder)
-        check_new_file(path, needed_bytes, cell.overwrite)
+        needed_bytes[os.path.dirname(path)] += _bytes_of_file(cell)
+    for path, cell in local.items():
+        check_new_file(path, needed_bytes[os.path.dirname(path)], cell.overwrite)
 
 
 # ---- the measurement -----------------------------------------------------------------------------

@@ -276,10 +276,29 @@ def test_times(tmp_path: Path) -> None:
         ("[a]\nsize=4k\nfilename=f\n[b]\nsize=8k\nfilename=f\n", 4, "[b] reads f, which is not there"),
         ("[a]\nsize=16m\nfilename=small\n", 1, "[a] reads 16 MiB of small, which has 5 bytes"),
         ("[a]\nsize=4k\nrw=randrw\nfilename=small\n", 1, "[a] makes its file, and small exists"),
+        (
+            "[a]\nsize=4k\nrw=write\nnumjobs=2\n[b]\nsize=4k\nrw=write\nfilename=a.00000001\n",
+            5,
+            "[b] uses a.00000001, as [a] does by another name; give both the same filename, or each a file of its own",
+        ),
+        (
+            "[a]\nsize=4k\nfilename=f\n[b]\nstonewall\nsize=4k\nrw=write\nfilename=link/f\n",
+            4,
+            "[b] uses link/f, as [a] does by another name",
+        ),
+        ("[a]\nrw=write\nbs=1\nsize=1g\n", 1, "[a] makes more than 268435456 calls in each clone"),
+        ("[a]\nsize=4k\nnumjobs=4096\n[b]\nsize=4k\n", 4, "[b] is above the 4096 clones that can run at once"),
+        ("[a]\nsize=4k\nrate_iops=4611686018427387903\n", 3, "[a] a rate is below 4 EiB/s"),
+        ("[a]\nfsync=268435457\n", 2, "fsync: '268435457' is no whole number from 0 to 268435456"),
+        *(
+            (f"[a]\n{key}={'9' * 5000}\n", 2, f"9' is no {what}")
+            for key, what in (("size", "size"), ("numjobs", "whole number"), ("runtime", "time"))
+        ),
     ],
 )
 def test_wrong_files(command: Command, scratch: Path, text: str, line: int | None, says: str) -> None:
     (scratch / "small").write_bytes(b"small")
+    (scratch / "link").symlink_to(".")
     write_jobs(scratch, text)
     done = command.run("bench", "--jobs", "jobs.fio")
     assert done.returncode == 1
