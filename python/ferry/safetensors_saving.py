@@ -69,8 +69,8 @@ def save_safetensors(
 
     Raises:
         OSError: the file cannot be written.
-        ValueError: the format has no such type; a name, or one in ``types``, that cannot be; a header
-            above 100 MB.
+        ValueError: the format has no such type; a big-endian array in a GPU's memory; a name, or one in
+            ``types``, that cannot be; a header above 100 MB.
         TypeError: ``tensors`` is no mapping; a name, or a key or value of ``metadata``, is no string.
 
     >>> import os, tempfile
@@ -131,6 +131,8 @@ def _plain(tensor: Any) -> tuple[Any, tuple[int, ...], Any, int]:
     if has_cuda_interface(tensor):
         interface = tensor.__cuda_array_interface__
         dtype = numpy.dtype(interface["typestr"])
+        if dtype != dtype.newbyteorder("<"):
+            raise ValueError("is big-endian, in a GPU's memory; convert it first")
         return tensor, tuple(interface["shape"]), dtype, dtype.itemsize
     data = numpy.asarray(tensor)
     if data.dtype.hasobject:

@@ -219,6 +219,9 @@ def test_safetensors_are_written_from_a_gpu(tmp_path: Path) -> None:
         numpy.testing.assert_array_equal(written[name], wanted["b"])
     with pytest.raises(ValueError, match="not contiguous"):
         ferry.save_safetensors(path, {"turned": ferry.GpuArray((2, 3), "<f4", fortran_order=True)})
+    for types in ({}, {"b": "I32"}):
+        with pytest.raises(ValueError, match="'b' is big-endian, in a GPU's memory"):
+            ferry.save_safetensors(path, {"b": foreign(got["b"], typestr=">f4")}, types=types)
     assert ferry.load_safetensors(path).keys() == mixed.keys()
 
 
