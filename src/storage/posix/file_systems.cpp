@@ -13,6 +13,7 @@ bool is_remote(long type) {
     case NFS_SUPER_MAGIC:
     case AFS_SUPER_MAGIC:
     case AFS_FS_MAGIC:
+    case AUTOFS_SUPER_MAGIC:  // a look-up may mount, and waits for whoever does
     case CODA_SUPER_MAGIC:
     case OCFS2_SUPER_MAGIC:
     case V9FS_MAGIC:
