@@ -2,13 +2,11 @@
 // server in this process (support/fake_nfs_server.hpp).
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -135,13 +133,11 @@ TEST_F(NfsServerFaults, TransfersGoOverTheConnectionsThatThereCanBe) {
   ::close(next);
   const rlimit one_more{static_cast<rlim_t>(next) + 1, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &one_more), 0);
-  // The one connection gets its socket when it tries again.
-  std::thread restoring([&] {
-    test::eventually([&] { return ::fcntl(next, F_GETFD) >= 0; }, std::chrono::seconds(5));
-    setrlimit(RLIMIT_NOFILE, &before);
-  });
-  EXPECT_EQ(write(file, "bytes"), 5);
-  restoring.join();
+  test::DrivenTransfer first(Kind::write, file, "bytes", 5, 0);
+  driver->start(first);
+  setrlimit(RLIMIT_NOFILE, &before);  // the one connection gets its socket when it tries again
+  EXPECT_EQ(&driver->next(), &first);
+  EXPECT_EQ(first.result, 5);
   for (int i = 0; i < 8; ++i)
     EXPECT_EQ(write(file, "more", 5), 4);
   EXPECT_EQ(server.connections(), connected + 1);
