@@ -135,6 +135,13 @@ std::int64_t get_status(int directory, const char* path, int flags, Status& stat
 
 namespace {
 
+std::int64_t get_path_status(const char* path, bool follows_last_link, Status& status) {
+  struct statx buffer {};
+  const int error = look_up(path, follows_last_link, buffer);
+  if (error == 0) status = to_status(buffer);
+  return error;
+}
+
 std::int64_t get_file_status(const PosixFile& file, Status& status) {
   struct statx buffer {};
   if (statx(file.fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &buffer) != 0) return -errno;
@@ -463,8 +470,7 @@ std::int64_t result_of(Operation& operation) {
     case Kind::file_status:
       return get_file_status(*file, operation.status);
     case Kind::path_status:
-      meet_mount(operation.path, of_link == 0);
-      return get_status(AT_FDCWD, operation.path, of_link, operation.status);
+      return get_path_status(operation.path, of_link == 0, operation.status);
     case Kind::unlink:
       return ::unlink(operation.path) == 0 ? 0 : -errno;
     case Kind::rename:

@@ -77,18 +77,18 @@ std::uint64_t mount_number(int fd) {
   return look_at(fd, "", status) ? mount_number(status) : 0;
 }
 
-void meet_mount(const char* path, bool follows_last_link) {
-  struct statx status {};
-  if (::syscall(SYS_statx, AT_FDCWD, path,
-                AT_STATX_DONT_SYNC | (follows_last_link ? 0 : AT_SYMLINK_NOFOLLOW),
-                STATX_TYPE | statx_unique_mount, &status) != 0 ||
-      mount_number(status) == 0 || file_system_types().met(mount_number(status)) != 0 ||
-      !is_file_or_directory(status.stx_mode))
-    return;
+int look_up(const char* path, bool follows_last_link, struct statx& status) {
+  if (::statx(AT_FDCWD, path, follows_last_link ? 0 : AT_SYMLINK_NOFOLLOW,
+              STATX_BASIC_STATS | statx_unique_mount, &status) != 0)
+    return -errno;
+  const std::uint64_t mount = mount_number(status);
+  if (mount == 0 || file_system_types().met(mount) != 0 || !is_file_or_directory(status.stx_mode))
+    return 0;
   const int fd = ::open(path, O_PATH | O_CLOEXEC | (follows_last_link ? 0 : O_NOFOLLOW));
-  if (fd < 0) return;
+  if (fd < 0) return 0;
   file_system_types().of(fd, mount_number(fd));
   ::close(fd);
+  return 0;
 }
 
 LocalMounts::Known LocalMounts::known(std::uint64_t mount) {

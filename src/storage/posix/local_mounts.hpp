@@ -28,9 +28,9 @@ int look_at(int fd, FileFacts& facts);
 // 0 if the kernel does not report it.
 std::uint64_t mount_number(int fd);
 
-// Asks for the type of the file system at `path`, unless it was before, so that LocalMounts know
-// it. May wait for a server.
-void meet_mount(const char* path, bool follows_last_link);
+// What statx(2) has of `path`: 0 or a negative errno. Also asks for the type of its file system,
+// unless that was done before, so that LocalMounts know it. May wait for a server.
+int look_up(const char* path, bool follows_last_link, struct statx& status);
 
 // What is to be done with the file that is looked up.
 struct PathUse {

@@ -136,9 +136,11 @@ TEST_F(LocalMountsTest, AreMetByAPath) {
   };
   for (int attempt = 0; attempt < 100; ++attempt)
     EXPECT_FALSE(finds_there());
-  meet_mount((own / "absent").c_str(), true);
+  struct statx status {};
+  EXPECT_EQ(look_up((own / "absent").c_str(), true, status), -ENOENT);
   EXPECT_FALSE(finds_there());
-  meet_mount((own / "file").c_str(), true);
+  EXPECT_EQ(look_up((own / "file").c_str(), true, status), 0);
+  EXPECT_EQ(status.stx_size, 3U);
   EXPECT_TRUE(test::eventually(finds_there));
 }
 
