@@ -26,15 +26,15 @@ class MissingError(FerryError):
         )
 
 
-def is_installed() -> bool:
-    """Whether the laboratory can be imported."""
-    return importlib.util.find_spec("ferry_lab") is not None
-
-
 def folders() -> list[Path]:
     """Returns the folder of its package, which has ferry-bench where pip has installed it; else none."""
     found = importlib.util.find_spec("ferry_lab")
     return [Path(place) for place in (found.submodule_search_locations or ())] if found else []
+
+
+def is_installed() -> bool:
+    """Whether the laboratory can be imported."""
+    return bool(folders())
 
 
 def names() -> tuple[str, ...]:
