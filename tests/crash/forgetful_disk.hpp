@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "crash/fuse_device.hpp"
 #include "fuse/answer.hpp"
 #include "support/depth.hpp"
 
@@ -53,15 +54,9 @@ class ForgetfulDisk {
 
   // Appears as the file `path`, which is there. Returns 0 or an errno.
   int attach(const std::string& path) {
-    device_ = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-    if (device_ < 0) return errno;
-    const std::string options =
-        "fd=" + std::to_string(device_) + ",rootmode=100600,user_id=0,group_id=0";
-    if (mount("ferry-disk", path.c_str(), "fuse", 0, options.c_str()) != 0) {
-      const int error = errno;
-      close(std::exchange(device_, -1));
-      return error;
-    }
+    const int device = mount_fuse("ferry-disk", path, "rootmode=100600");
+    if (device < 0) return -device;
+    device_ = device;
     path_ = path;
     server_ = std::thread([this] { serve(); });
     return 0;

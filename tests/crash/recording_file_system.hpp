@@ -33,6 +33,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "crash/fuse_device.hpp"
 #include "crash/recorded.hpp"
 #include "fuse/answer.hpp"
 
@@ -76,16 +77,10 @@ class RecordingFileSystem {
 
   // Appears at a folder. Returns 0 or an errno.
   int attach(const std::string& path) {
-    device_ = open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK);
-    if (device_ < 0) return errno;
-    const std::string options =
-        "fd=" + std::to_string(device_) +
-        ",rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions";
-    if (mount("ferry-recorded", path.c_str(), "fuse", 0, options.c_str()) != 0) {
-      const int error = errno;
-      close(std::exchange(device_, -1));
-      return error;
-    }
+    const int device = mount_fuse("ferry-recorded", path,
+                                  "rootmode=40000,allow_other,default_permissions", O_NONBLOCK);
+    if (device < 0) return -device;
+    device_ = device;
     path_ = path;
     server_ = std::thread([this] { serve(); });
     return 0;
