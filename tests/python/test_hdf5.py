@@ -44,11 +44,12 @@ def h5py_program(text: str, *words: object, **variables: str) -> subprocess.Comp
 # Datasets of every layout, written, changed, extended, deleted and read at random; then all of it is
 # read again by a new handle. Prints a hash for each step.
 RANDOM = """
-import hashlib, random, sys
+import hashlib, json, random, sys
 import h5py
 import numpy as np
 
 path, seed, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+made, opened = json.loads(sys.argv[4])
 chance = random.Random(seed)
 values = np.random.default_rng(seed)
 kinds = {
@@ -76,7 +77,7 @@ def everything(file):
     for name in names:
         show(name, dict(file[name].attrs), file[name][()] if isinstance(file[name], h5py.Dataset) else "")
 
-file = h5py.File(path, "w")
+file = h5py.File(path, "w", **made, **opened)
 for name, how in kinds.items():
     file.create_dataset(name, shape=(600, 1000), dtype=chance.choice(["i8", ">f4", "u2"]), **how)
 for step in range(steps):
@@ -106,27 +107,44 @@ for step in range(steps):
         data[points] = values.integers(0, 60000, np.count_nonzero(points))
     else:
         file.close()
-        file = h5py.File(path, "r+")
+        file = h5py.File(path, "r+", **opened)
 everything(file)
 file.close()
-with h5py.File(path, "r") as file:
+with h5py.File(path, "r", **opened) as file:
     everything(file)
 """
+PAGED = {"fs_strategy": "page", "fs_persist": True, "fs_page_size": 4096}
+# How the file is made, and how it is opened, then and later.
+FORMS = {
+    "usual": ({}, {}),
+    "paged": (PAGED, {}),
+    "page buffer": (PAGED | {"fs_page_size": 16384}, {"page_buf_size": 1 << 18}),
+    "user block": ({"userblock_size": 1024, "fs_strategy": "fsm", "fs_persist": True}, {}),
+    "latest": ({}, {"libver": "latest"}),
+}
 
 
-def test_a_program_does_the_same(tmp_path: Path) -> None:
-    plain = h5py_program(RANDOM, tmp_path / "plain", SEED, 150)
-    driven = h5py_program(RANDOM, tmp_path / "driven", SEED, 150, **DRIVEN)
+def holds(file: Path, form: str) -> bytes:
+    return b"" if form == "latest" else file.read_bytes()  # that form has the time in it
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_program_does_the_same(tmp_path: Path, form: str) -> None:
+    words = SEED, 150, json.dumps(FORMS[form])
+    plain = h5py_program(RANDOM, tmp_path / "plain", *words)
+    driven = h5py_program(RANDOM, tmp_path / "driven", *words, **DRIVEN)
     assert (driven.returncode, driven.stdout, driven.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     assert plain.returncode == 0, plain.stderr
-    assert (tmp_path / "driven").read_bytes() == (tmp_path / "plain").read_bytes(), f"seed {SEED}"
+    assert holds(tmp_path / "driven", form) == holds(tmp_path / "plain", form), f"seed {SEED}"
 
 
-def test_a_program_does_the_same_on_a_server(server: Server, tmp_path: Path) -> None:
-    plain = h5py_program(RANDOM, tmp_path / "plain", SEED, 80)
-    driven = h5py_program(RANDOM, server.named("driven"), SEED, 80, **DRIVEN)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_program_does_the_same_on_a_server(server: Server, tmp_path: Path, form: str) -> None:
+    words = SEED, 80, json.dumps(FORMS[form])
+    plain = h5py_program(RANDOM, tmp_path / "plain", *words)
+    driven = h5py_program(RANDOM, server.named("driven"), *words, **DRIVEN)
     assert (driven.returncode, driven.stdout, driven.stderr) == (0, plain.stdout, ""), f"seed {SEED}"
-    assert (server.folder / "driven").read_bytes() == (tmp_path / "plain").read_bytes(), f"seed {SEED}"
+    assert holds(server.folder / "driven", form) == holds(tmp_path / "plain", form), f"seed {SEED}"
 
 
 def test_what_a_program_leaves_open_is_written_at_its_end(server: Server) -> None:
