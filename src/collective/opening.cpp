@@ -130,12 +130,11 @@ File::Impl::~Impl() {
 void File::Impl::divide(MPI_Comm communicator) {
   all_.broadcast(&files_, sizeof files_);
   if (files_ == 0) return;
-  file_index_ = static_cast<int>(std::int64_t{all_.rank()} * files_ / all_.size());
+  file_index_ = group_of(all_.rank(), files_, all_.size());
   path_ = path_of(path_, file_index_, files_);
   if (files_ == 1) return;
   const bool alone = files_ == all_.size();
-  const MPI_Comm own =
-      alone ? MPI_COMM_SELF : group_communicator(communicator, files_, file_index_);
+  const MPI_Comm own = alone ? MPI_COMM_SELF : group_communicator(communicator, files_);
   int rank = 0;
   MPI_Comm_rank(own, &rank);
   group_ = std::make_unique<Team>(own, all_.rank() - rank);

@@ -128,10 +128,11 @@ class Team {
   mutable std::unique_ptr<NodeAgreement> node_agreement_;
 };
 
-// Collective: a communicator of the ranks of `communicator` with the same `group` of `groups`, in
-// their order. Cached as an MPI attribute of `communicator`, because splitting polls, which is slow
-// where ranks share CPUs. So a rank's group must depend only on the number of groups, and callers
-// do not free the result: `communicator` does, or the next call with another number.
-MPI_Comm group_communicator(MPI_Comm communicator, int groups, int group);
+// Ranks are divided into groups of neighbours.
+int group_of(int rank, int groups, int ranks);
+// Collective: a communicator of this rank's group, in the order of `communicator`. Cached there as
+// an MPI attribute, because making one polls, which is slow where ranks share CPUs. So callers do
+// not free the result: `communicator` does, or the next call with another number of groups.
+MPI_Comm group_communicator(MPI_Comm communicator, int groups);
 
 }  // namespace ferry::collective

@@ -113,7 +113,7 @@ TEST(Files, ErrorsOfOneAreThrownOnAllRanks) {
 }
 
 // How often ranks were divided into groups so far.
-int splits = 0;
+int divisions = 0;
 
 // Writes and reads a file for each of this many groups.
 void use_files(MPI_Comm communicator, const std::string& path, int groups) {
@@ -130,16 +130,16 @@ TEST(Files, RanksAreDividedOnceForEachCommunicatorAndNumberOfFiles) {
   const SharedDirectory directory;
   MPI_Comm communicator = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
-  const auto splits_of = [&](int groups) {
-    const int before = splits;
+  const auto divisions_of = [&](int groups) {
+    const int before = divisions;
     use_files(communicator, directory / "field", groups);
-    return splits - before;
+    return divisions - before;
   };
-  EXPECT_EQ(splits_of(2), 1);
-  EXPECT_EQ(splits_of(2), 0);
-  EXPECT_EQ(splits_of(3), 1);
-  EXPECT_EQ(splits_of(2), 1) << "only the last is kept";
-  EXPECT_EQ(splits_of(ranks()), 0) << "nobody shares";
+  EXPECT_EQ(divisions_of(2), 1);
+  EXPECT_EQ(divisions_of(2), 0);
+  EXPECT_EQ(divisions_of(3), 1);
+  EXPECT_EQ(divisions_of(2), 1) << "only the last is kept";
+  EXPECT_EQ(divisions_of(ranks()), 0) << "nobody shares";
   MPI_Comm_free(&communicator);
   EXPECT_EQ(communicator, MPI_COMM_NULL);
   use_files(MPI_COMM_WORLD, directory / "other", 2);
@@ -149,7 +149,7 @@ TEST(Files, RanksAreDividedOnceForEachCommunicatorAndNumberOfFiles) {
 }  // namespace ferry::collective
 
 // Replaces the MPI library's function, as MPI's profiling interface allows.
-int MPI_Comm_split(MPI_Comm communicator, int color, int key, MPI_Comm* made) {
-  ++ferry::collective::splits;
-  return PMPI_Comm_split(communicator, color, key, made);
+int MPI_Comm_create_group(MPI_Comm communicator, MPI_Group group, int tag, MPI_Comm* made) {
+  ++ferry::collective::divisions;
+  return PMPI_Comm_create_group(communicator, group, tag, made);
 }
