@@ -19,16 +19,12 @@ namespace {
 
 // Requests with a mean extent of this size gain nothing from merging.
 constexpr double large_extent_bytes = 1 << 20;
-// Larger extents are faster to read through a page cache than to exchange.
+// Larger extents are faster to copy from a page cache than to exchange. From a disk they are not:
+// whether the kernel reads ahead for extents with gaps depends on its settings.
 constexpr double cached_extent_bytes = 4096;
-// Contiguous reads up to this size are made without asking what is in the page cache, and lose
-// little if the other ranks' data turns out to be scattered.
+// Contiguous reads up to this size are made before the ranks meet, and lose little if the other
+// ranks' data turns out to be scattered.
 constexpr std::int64_t small_transfer_bytes = 64 << 10;
-// The share of the range that must be wanted if the page cache is not filled, because the kernel
-// also reads the gaps.
-constexpr double filled_share_min = 0.5;
-// More ranks read too far apart for the kernel's readahead. Measured with 2, 4 and 8.
-constexpr int filling_ranks_max = 4;
 // Defaults: sieve pieces up to this size, and read through holes up to this size.
 constexpr std::int64_t sieved_bytes_max = 32 << 10;
 // The position of a rank without data, for finding the minimum.
@@ -230,14 +226,13 @@ bool File::Impl::uses_cache() const {
          !file->may_hang();
 }
 
-File::Impl::CacheUse File::Impl::cache_use(std::int64_t begin, std::int64_t end) const {
+bool File::Impl::is_in_cache(std::int64_t begin, std::int64_t end) const {
   const storage::File* file = file_ ? file_->opened() : nullptr;
-  if (file == nullptr || file->descriptor() < 0 || (flags_ & O_DIRECT) != 0) return CacheUse::none;
+  if (file == nullptr || file->descriptor() < 0 || (flags_ & O_DIRECT) != 0) return false;
   const auto bytes = static_cast<std::uint64_t>(end - begin);
   const auto resident =
       resident_bytes(file->descriptor(), static_cast<std::uint64_t>(begin), bytes);
-  if (resident && *resident >= bytes) return CacheUse::hit;
-  return file->may_hang() ? CacheUse::none : CacheUse::fill;
+  return resident && *resident >= bytes;
 }
 
 // The rule of method automatic.
@@ -257,18 +252,17 @@ Method File::Impl::choose(Direction direction, const RankRequest& request, const
     reason_ = "like an earlier transfer";
     return Method::aggregate;
   }
-  // An exchange would copy once more, and wait. Where reads are large, it matters what is cached.
-  if (page_cache_ && agreed.dense &&
-      (direction == Direction::write || agreed.bytes_max <= small_transfer_bytes)) {
+  // An exchange would copy once more, and wait, and its writers would read as the ranks do.
+  if (page_cache_ && agreed.dense) {
     reason_ = through_one_cache;
     return Method::independent;
   }
   const Stopwatch stopwatch(phases_.plan_ns);
   const TypeMap& map = view_.map;
   const bool asks = direction == Direction::read && team_->rank() == 0 && team_->is_one_node();
-  const CacheUse use = asks ? cache_use(agreed.begin, agreed.end) : CacheUse::none;
+  const bool in_cache = asks && is_in_cache(agreed.begin, agreed.end);
   std::array<double, 3> sums{static_cast<double>(request.bytes), request.bytes > 0 ? 1.0 : 0.0,
-                             static_cast<double>(use)};
+                             in_cache ? 1.0 : 0.0};
   if (!map.is_dense() && request.bytes > 0) {
     sums[1] = std::max(1.0, static_cast<double>(request.bytes) *
                                 static_cast<double>(map.extents().size()) /
@@ -282,11 +276,8 @@ Method File::Impl::choose(Direction direction, const RankRequest& request, const
                   std::floor(mean), after);
     reason_ = text.data();
   };
-  const auto used = static_cast<CacheUse>(static_cast<int>(sums[2]));
-  const bool fills = used == CacheUse::fill && team_->size() <= filling_ranks_max &&
-                     sums[0] >= filled_share_min * static_cast<double>(agreed.end - agreed.begin);
-  if ((used == CacheUse::hit || fills) && mean >= cached_extent_bytes) {
-    tell(fills ? "through one page cache, " : "in the page cache, ", "");
+  if (sums[2] > 0 && mean >= cached_extent_bytes) {
+    tell("in the page cache, ", "");
     return Method::independent;
   }
   const bool large = mean >= large_extent_bytes;

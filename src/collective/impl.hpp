@@ -125,9 +125,6 @@ class File::Impl {
     Impl& impl_;
   };
 
-  // How transfers of a range by the ranks of one node would use its page cache.
-  enum class CacheUse : std::uint8_t { none, fill, hit };
-
   void divide(MPI_Comm communicator);
   void share_settings(const Options& options);
   void open();
@@ -152,7 +149,8 @@ class File::Impl {
   Agreed agree_on_piece(Direction direction, const RankRequest& request, int error,
                         std::int64_t file_bytes);
   bool uses_cache() const;
-  CacheUse cache_use(std::int64_t begin, std::int64_t end) const;
+  // Whether the page cache has all of a range.
+  bool is_in_cache(std::int64_t begin, std::int64_t end) const;
   Method choose(Direction direction, const RankRequest& request, const Agreed& agreed);
   int move(Method method, Direction direction, const RankRequest& request, const Agreed& agreed);
   int move_alone(Direction direction, const RankRequest& request);

@@ -303,7 +303,11 @@ int File::Impl::prepare_writer() {
 int File::Impl::open_here(int flags, storage::Layout* layout) {
   if (const int error = file_ ? 0 : prepare_here(); error != 0) return error;
   const int error = outcome_of([&] { return file_->open(path_, flags, mode_, layout); });
-  if (error != 0) file_.reset();
+  if (error == 0) {
+    file_->set_reads_in_order(uses_cache());
+  } else {
+    file_.reset();
+  }
   return error;
 }
 

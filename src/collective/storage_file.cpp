@@ -44,13 +44,16 @@ void StorageFile::ask_for(const std::string& path) {
 
 void StorageFile::start(Batch& batch, Kind kind, std::int64_t offset,
                         std::span<const iovec> vectors) {
-  while (in_flight_ >= depth)
+  std::int64_t bytes = 0;
+  for (const iovec& vector : vectors)
+    bytes += static_cast<std::int64_t>(vector.iov_len);
+  const bool waits = kind == Kind::read && reads_in_order_ && bytes >= read_ahead_bytes_min;
+  while (in_flight_ >= (waits ? 1 : depth))
     settle(calls_.next());
   Batch::Transfer& transfer = batch.next();
   transfer.wanted.assign(vectors.begin(), vectors.end());
   transfer.rest = transfer.wanted;
-  for (const iovec& vector : vectors)
-    transfer.bytes += static_cast<std::int64_t>(vector.iov_len);
+  transfer.bytes = bytes;
   transfer.batch = &batch;
   transfer.kind = kind;
   transfer.file = file_.get();

@@ -74,6 +74,10 @@ class StorageFile {
   }
   int status(storage::Status& status) { return errno_of(file_.status(status)); }
 
+  // Has a large read wait for others, instead of being in flight beside them. The kernel reads
+  // ahead for one reader of an open file: two at once make it begin anew each time.
+  void set_reads_in_order(bool in_order) { reads_in_order_ = in_order; }
+
   // Starts a transfer of at most `vectors_max` vectors. The memory must stay valid until finish()
   // returns. Waits if too many are in flight.
   void start(Batch& batch, storage::Kind kind, std::int64_t offset, std::span<const iovec> vectors);
@@ -90,6 +94,7 @@ class StorageFile {
   static constexpr std::int64_t bytes_max =
       16 << 20;  // size of one request; more of them keep the medium busy
   static constexpr unsigned depth = 32;
+  static constexpr std::int64_t read_ahead_bytes_min = 256 << 10;
 
  private:
   static int errno_of(std::int64_t result) { return result < 0 ? static_cast<int>(-result) : 0; }
@@ -100,6 +105,7 @@ class StorageFile {
   storage::SyncCalls calls_;
   storage::SyncFile file_{calls_};
   unsigned in_flight_ = 0;
+  bool reads_in_order_ = false;
 };
 
 }  // namespace ferry::collective
