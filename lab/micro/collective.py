@@ -49,6 +49,7 @@ MEASURES = (
     ("subarray", "read", False),
     ("blocks", "write", False),
     ("blocks", "read", False),
+    ("blocks", "read", True),
 )
 
 
