@@ -108,12 +108,12 @@ bool File::Impl::may_go_first(Direction direction, const RankRequest& request) c
   if (!page_cache_ || !file_ || team_->size() == 1 || request.bytes == 0 ||
       !request.is_contiguous())
     return false;
-  const bool is_small = request.bytes <= small_transfer_bytes;
+  const bool is_wanted = request.bytes <= small_transfer_bytes || all_dense_;
   if (direction == Direction::write) {
-    return writes_first_ && settings_.write_method == Method::automatic && (is_small || all_dense_);
+    return writes_first_ && settings_.write_method == Method::automatic && is_wanted;
   }
   // What is converted or sieved has to know where the file ends.
-  return settings_.read_method == Method::automatic && is_small && !request.memory.converts() &&
+  return settings_.read_method == Method::automatic && is_wanted && !request.memory.converts() &&
          settings_.read_sieving != Sieving::enabled;
 }
 
@@ -142,10 +142,10 @@ int File::Impl::late_change() const {
 // Throws on all ranks if one has an invalid request. Limits a read to the end of the file. Where
 // all ranks that have data could go first, this is the only time in the call that they meet.
 File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& request, int error,
-                                        bool staged) {
+                                        bool staged, bool& goes_first) {
   if (const int wrong = check(direction, request.stream, request.bytes); wrong != 0) error = wrong;
   if (direction == Direction::write && error == 0) error = late_change();
-  const bool goes_first = error == 0 && !staged && may_go_first(direction, request);
+  goes_first = error == 0 && !staged && may_go_first(direction, request);
   std::int64_t size = -1;
   if (goes_first) {
     error = move_first(direction, request);
@@ -317,7 +317,8 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
   RankRequest request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
   int error = 0;
   auto staged = stage(direction, request, error);
-  const Agreed agreed = agree_on(direction, request, error, staged != nullptr);
+  bool went_first = false;
+  const Agreed agreed = agree_on(direction, request, error, staged != nullptr, went_first);
   if (agreed.end <= agreed.begin) {  // no rank has data, and all know it
     count_transfer(Method::automatic, 0);
     return 0;
@@ -327,9 +328,11 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
     reason_ = through_one_cache;
   } else {
     method_ = choose(direction, request, agreed);
-    error =
-        error_of_transfer(agreed.staged ? move_staged(direction, request, agreed, std::move(staged))
-                                        : move(method_, direction, request, agreed));
+    if (agreed.staged) {
+      error = error_of_transfer(move_staged(direction, request, agreed, std::move(staged)));
+    } else if (!went_first || method_ != Method::independent) {  // else it is done
+      error = error_of_transfer(move(method_, direction, request, agreed));
+    }
     const Stopwatch stopwatch(phases_.wait_ns);
     team_->agree(error, verb_of(direction), path_);
   }

@@ -142,7 +142,9 @@ class File::Impl {
   bool may_go_first(Direction direction, const RankRequest& request) const;
   void limit(RankRequest& request, std::int64_t file_bytes) const;
   int move_first(Direction direction, RankRequest& request);
-  Agreed agree_on(Direction direction, RankRequest& request, int error, bool staged);
+  // `goes_first`: whether this rank has moved its data.
+  Agreed agree_on(Direction direction, RankRequest& request, int error, bool staged,
+                  bool& goes_first);
   KeptPlans& kept(Direction direction) { return kept_[static_cast<std::size_t>(direction)]; }
   static Values wanted(const RankRequest& request, int error, std::int64_t file_bytes);
   static Agreed agreed_of(Direction direction, const Values& values);

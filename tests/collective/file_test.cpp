@@ -328,6 +328,28 @@ TEST(CollectiveFile, ReadsLeaveMemoryBehindTheEndOfTheFileAlone) {
   }
 }
 
+TEST(CollectiveFile, WhoGoesFirstMovesItsDataOnce) {
+  const SharedDirectory directory;
+  if (!world().is_one_node()) GTEST_SKIP() << "nobody goes first where ranks share no page cache";
+  Options options;
+  options.writes_first = true;
+  const std::string mine = pattern(200'000, static_cast<std::uint64_t>(rank()));
+  const std::int64_t at = rank() * std::ssize(mine);
+  {
+    // Only the writers have it open before, so that the others cannot go first.
+    File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR, options);
+    file.write_at_all(at, bytes_of(mine));
+    EXPECT_EQ(file.statistics().counts.storage_requests, ranks());
+    file.close();
+  }
+  File file(MPI_COMM_WORLD, directory / "file", O_RDWR, options);
+  for (int reads = 1; reads <= 2; ++reads) {
+    expect_at(file, at, mine);
+    EXPECT_EQ(file.statistics().counts.storage_requests, reads * ranks());
+  }
+  file.close();
+}
+
 // Ranks that do not write for others have it open only once they have moved data by themselves.
 TEST(CollectiveFile, RanksNeedNoNameOfItForAnExchange) {
   if (ranks() == 1) GTEST_SKIP() << "one rank exchanges nothing";

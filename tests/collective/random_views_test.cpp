@@ -136,7 +136,7 @@ void put(std::string& contents, const ContiguousCase& of) {
   }
 }
 
-// Ranks with few bytes to read go before they meet, and so do writes of some ranks.
+// Ranks that have the file open read before they meet, and some write then, too.
 TEST(ContiguousData, IsRightWhoeverGoesFirst) {
   Random random;
   const SharedDirectory directory;
