@@ -226,9 +226,11 @@ class File {
   File& operator=(const File&) = delete;
 
   // Collective; views may differ between ranks. Offsets now count the bytes of the view, and the
-  // position is 0. EINVAL on all ranks if any view is invalid. `representation` must be the same on
-  // every rank (EINVAL); if it is not this machine's, transfers convert data and take whole
-  // elements (EINVAL). An element that the file holds only in part has undefined contents.
+  // position is 0. Extents must ascend without overlap, or, if the file is open for reading alone,
+  // not descend; copies may interleave. EINVAL on all ranks if any view is invalid.
+  // `representation` must be the same on every rank (EINVAL); if it is not this machine's,
+  // transfers convert data and take whole elements (EINVAL). An element that the file holds only in
+  // part has undefined contents.
   void set_view(std::int64_t displacement, const TypeMap& view,
                 const Representation& representation = {});
 

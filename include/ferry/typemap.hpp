@@ -43,8 +43,10 @@ class TypeMap {
   std::int64_t period_bytes() const { return period_bytes_; }
   // The stream is contiguous, at any length.
   bool is_dense() const { return extents_.size() == 1 && extents_[0].bytes == period_bytes_; }
-  // Valid as a file view: extents ascend without overlap, also across the end of the period.
+  // A file view: extents ascend without overlap, also across the end of the period.
   bool is_file_view() const;
+  // One copy of it does, whatever its period.
+  bool ascends() const;
 
   // Bytes of the stream before `position`. Only for file views.
   std::int64_t stream_at(std::int64_t position) const;

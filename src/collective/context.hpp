@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "collective/memory.hpp"
@@ -17,6 +18,10 @@ struct FileView {
   TypeMap map;
   // Elements of this size are byte-swapped in the file; 1: as in memory.
   std::int64_t swapped_bytes = 1;
+  // Not a file view, as its copies interleave or it overlaps: requests need file_order.hpp.
+  bool needs_order = false;
+  // Of such a view: one copy of it, where that is a file view.
+  std::optional<TypeMap> copy = std::nullopt;
   std::int64_t position_of(std::int64_t stream) const {
     return displacement + map.position_of(stream);
   }

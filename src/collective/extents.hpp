@@ -51,6 +51,30 @@ class Cursor {
   bool dense_;
 };
 
+// The end of the extent that reaches furthest.
+inline std::int64_t reach_of(const TypeMap& map) {
+  std::int64_t reach = 0;
+  for (const Extent& extent : map.extents())
+    reach = std::max(reach, extent.offset + extent.bytes);
+  return reach;
+}
+
+// The first byte of the stream that lies at `position` or behind it, of a map with data that need
+// not be a file view; -1: there is none.
+inline std::int64_t first_stream_at(const TypeMap& map, std::int64_t position) {
+  const std::int64_t behind = position - reach_of(map);
+  if (behind >= 0 && map.period_bytes() == 0) return -1;
+  const std::int64_t copy = behind >= 0 ? behind / map.period_bytes() + 1 : 0;
+  std::int64_t stream = copy * map.data_bytes();
+  position -= copy * map.period_bytes();
+  for (const Extent& extent : map.extents()) {
+    if (extent.offset + extent.bytes > position)
+      return stream + std::max<std::int64_t>(0, position - extent.offset);
+    stream += extent.bytes;
+  }
+  return stream;  // not reached
+}
+
 // One dimension of an array: its number of elements, and the listed ones as ascending ranges
 // (first, count).
 struct Dimension {

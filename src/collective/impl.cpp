@@ -60,8 +60,8 @@ void File::Impl::set_view_of_group(std::int64_t displacement, const TypeMap& vie
   const std::int64_t element = representation.element_bytes;
   const bool sized = element >= 1 && element <= element_bytes_max && (element & (element - 1)) == 0;
   const std::int64_t swapped = is_foreign(representation.order) && sized ? element : 1;
-  const bool right = displacement >= 0 && view.is_file_view() && sized;
-  FileView wanted{displacement, view, swapped};
+  FileView wanted = view_of(displacement, view, swapped);
+  const bool right = displacement >= 0 && may_be_view(wanted) && sized;
   const Values extremes = begin(Call::set_view, "setting a view of",
                                 {swapped, -swapped, view.is_dense() ? 0 : 1}, right ? 0 : EINVAL);
   if (extremes[0] != -extremes[1]) {
@@ -73,13 +73,37 @@ void File::Impl::set_view_of_group(std::int64_t displacement, const TypeMap& vie
   mpiio_has_view_ = false;
 }
 
-int File::Impl::check(Direction direction, std::int64_t offset, std::int64_t bytes) const {
+FileView File::Impl::view_of(std::int64_t displacement, const TypeMap& map,
+                             std::int64_t swapped_bytes) const {
+  FileView view{displacement, map, swapped_bytes};
+  view.needs_order = !map.is_file_view();
+  if (view.needs_order && map.ascends()) view.copy = TypeMap::list(map.extents());
+  return view;
+}
+
+// Where copies interleave, or pieces of a file that is read overlap, requests are put in order. The
+// MPI library's MPI-IO gets the view as it is.
+bool File::Impl::may_be_view(const FileView& view) const {
+  if (!view.needs_order || view.copy) {
+    const bool by_library =
+        settings_.write_method == Method::mpiio || settings_.read_method == Method::mpiio;
+    return !view.needs_order || !by_library;
+  }
+  const auto extents = view.map.extents();
+  const auto descends = [](const Extent& a, const Extent& b) { return b.offset < a.offset; };
+  return (flags_ & O_ACCMODE) == O_RDONLY && settings_.read_method != Method::mpiio &&
+         extents.front().offset >= 0 &&
+         std::ranges::adjacent_find(extents, descends) == extents.end();
+}
+
+int File::Impl::check(Direction direction, const RankRequest& request) const {
+  const auto& [view, memory, offset, bytes] = request;
   const int access = flags_ & O_ACCMODE;
   if (access == (direction == Direction::write ? O_RDONLY : O_WRONLY)) return EBADF;
   if (offset < 0 || bytes < 0) return EINVAL;
-  if (offset % view_.swapped_bytes != 0 || bytes % view_.swapped_bytes != 0) return EINVAL;
+  if (offset % view.swapped_bytes != 0 || bytes % view.swapped_bytes != 0) return EINVAL;
   if (bytes == 0) return 0;
-  const TypeMap& map = view_.map;
+  const TypeMap& map = view.map;
   if (map.data_bytes() == 0) return EINVAL;
   // No part of the request may exceed the largest offset.
   std::int64_t last = 0;
@@ -87,7 +111,8 @@ int File::Impl::check(Direction direction, std::int64_t offset, std::int64_t byt
   const std::int64_t periods = last / map.data_bytes() + 2;
   std::int64_t end = 0;
   if (__builtin_mul_overflow(periods, std::max<std::int64_t>(map.period_bytes(), 1), &end) ||
-      __builtin_add_overflow(end, view_.displacement, &end) ||
+      __builtin_add_overflow(end, view.displacement, &end) ||
+      (view.needs_order && __builtin_add_overflow(end, reach_of(map), &end)) ||
       end > std::numeric_limits<std::int64_t>::max() / 2) {
     return EOVERFLOW;
   }
@@ -119,7 +144,7 @@ bool File::Impl::may_go_first(Direction direction, const RankRequest& request) c
 
 // Limits a read to the end of the file.
 void File::Impl::limit(RankRequest& request, std::int64_t file_bytes) const {
-  const std::int64_t there = view_.stream_at(file_bytes) - request.stream;
+  const std::int64_t there = request.view.stream_at(file_bytes) - request.stream;
   request.bytes = std::clamp(there, std::int64_t{0}, request.bytes);
 }
 
@@ -143,7 +168,7 @@ int File::Impl::late_change() const {
 // all ranks that have data could go first, this is the only time in the call that they meet.
 File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& request, int error,
                                         bool staged, bool& goes_first) {
-  if (const int wrong = check(direction, request.stream, request.bytes); wrong != 0) error = wrong;
+  if (const int wrong = check(direction, request); wrong != 0) error = wrong;
   if (direction == Direction::write && error == 0) error = late_change();
   goes_first = error == 0 && !staged && may_go_first(direction, request);
   std::int64_t size = -1;
@@ -258,7 +283,7 @@ Method File::Impl::choose(Direction direction, const RankRequest& request, const
     return Method::independent;
   }
   const Stopwatch stopwatch(phases_.plan_ns);
-  const TypeMap& map = view_.map;
+  const TypeMap& map = request.view.map;
   const bool asks = direction == Direction::read && team_->rank() == 0 && team_->is_one_node();
   const bool in_cache = asks && is_in_cache(agreed.begin, agreed.end);
   std::array<double, 3> sums{static_cast<double>(request.bytes), request.bytes > 0 ? 1.0 : 0.0,
@@ -314,8 +339,10 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
                                    const TypeMap& memory, std::int64_t count) {
   std::int64_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(count, memory.data_bytes(), &bytes)) bytes = -1;
-  RankRequest request{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
+  RankRequest asked{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
   int error = 0;
+  const auto ordered = in_file_order(direction, asked, error);
+  RankRequest& request = ordered ? ordered->request() : asked;
   auto staged = stage(direction, request, error);
   bool went_first = false;
   const Agreed agreed = agree_on(direction, request, error, staged != nullptr, went_first);
@@ -336,8 +363,25 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
     const Stopwatch stopwatch(phases_.wait_ns);
     team_->agree(error, verb_of(direction), path_);
   }
-  count_transfer(method_, request.bytes);
-  return request.bytes;
+  const std::int64_t moved = ordered ? ordered->finish() : request.bytes;
+  count_transfer(method_, moved);
+  return moved;
+}
+
+std::unique_ptr<FileOrder> File::Impl::in_file_order(Direction direction, const RankRequest& asked,
+                                                     int& error) {
+  if (!view_.needs_order) return nullptr;
+  std::unique_ptr<FileOrder> ordered;
+  error = check(direction, asked);
+  if (error == 0) {
+    error = outcome_of([&] {
+      const Stopwatch stopwatch(phases_.pack_ns);
+      const bool may_have_buffer = gpu_staging_.owner_of(asked) == nullptr;
+      ordered = std::make_unique<FileOrder>(direction, asked, may_have_buffer);
+      return 0;
+    });
+  }
+  return ordered;
 }
 
 int File::Impl::move(Method method, Direction direction, const RankRequest& request,
@@ -368,8 +412,9 @@ int File::Impl::move_alone(Direction direction, const RankRequest& request) {
   const bool pays = storage::scheme_of(path_) != storage::Scheme::posix;
   const bool sieves = settings_.read_sieving == Sieving::enabled ||
                       (settings_.read_sieving == Sieving::automatic && pays);
-  const auto extents = static_cast<std::int64_t>(view_.map.extents().size());
-  if (!sieves || view_.map.is_dense() || view_.map.data_bytes() / extents > sieved_bytes_max) {
+  const TypeMap& map = request.view.map;
+  const auto extents = static_cast<std::int64_t>(map.extents().size());
+  if (!sieves || map.is_dense() || map.data_bytes() / extents > sieved_bytes_max) {
     return transfer_alone(*file_, phases_, request, storage::Kind::read, team_->has_two_cpus());
   }
   const std::int64_t bytes = settings_.read_sieve_bytes;
@@ -449,8 +494,10 @@ std::int64_t File::Impl::transfer_here(Direction direction, std::int64_t offset,
                                        std::int64_t bytes) {
   require_idle();
   const Counting counting(*this, call_of(direction), false);
-  RankRequest request{view_, Memory(base, all_bytes(), view_.swapped_bytes), offset, bytes};
-  int error = check(direction, offset, bytes);
+  RankRequest asked{view_, Memory(base, all_bytes(), view_.swapped_bytes), offset, bytes};
+  int error = check(direction, asked);
+  const auto ordered = error == 0 ? in_file_order(direction, asked, error) : nullptr;
+  RankRequest& request = ordered ? ordered->request() : asked;
   const auto staged = error == 0 ? stage(direction, request, error) : nullptr;
   if (error == 0 && !file_) error = open_here(flags_);
   if (error == 0 && direction == Direction::read) {
@@ -464,8 +511,9 @@ std::int64_t File::Impl::transfer_here(Direction direction, std::int64_t offset,
   }
   error = error_of_transfer(error);
   if (error != 0) throw Error(error, doing(verb_of(direction)));
-  count_transfer(Method::independent, request.bytes);
-  return request.bytes;
+  const std::int64_t moved = ordered ? ordered->finish() : request.bytes;
+  count_transfer(Method::independent, moved);
+  return moved;
 }
 
 void File::Impl::sync_group() {

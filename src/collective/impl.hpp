@@ -17,6 +17,7 @@
 
 #include "base/caught_error.hpp"
 #include "collective/context.hpp"
+#include "collective/file_order.hpp"
 #include "collective/gpu_staging.hpp"
 #include "collective/hints.hpp"
 #include "collective/independent.hpp"
@@ -138,7 +139,12 @@ class File::Impl {
   std::int64_t size_of_file();
   int late_change() const;
   bool writes_here() const;
-  int check(Direction direction, std::int64_t offset, std::int64_t bytes) const;
+  FileView view_of(std::int64_t displacement, const TypeMap& map, std::int64_t swapped_bytes) const;
+  bool may_be_view(const FileView& view) const;
+  int check(Direction direction, const RankRequest& request) const;
+  // What `asked` is to be carried out by; null: as it is, also if there is an error.
+  std::unique_ptr<FileOrder> in_file_order(Direction direction, const RankRequest& asked,
+                                           int& error);
   bool may_go_first(Direction direction, const RankRequest& request) const;
   void limit(RankRequest& request, std::int64_t file_bytes) const;
   int move_first(Direction direction, RankRequest& request);

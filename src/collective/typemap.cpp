@@ -114,14 +114,19 @@ TypeMap TypeMap::list(std::span<const Extent> extents, std::int64_t period_bytes
   return {std::move(joined), period_bytes < 0 ? end : period_bytes};
 }
 
-bool TypeMap::is_file_view() const {
-  if (extents_.empty()) return true;
+bool TypeMap::ascends() const {
   std::int64_t end = 0;
   for (const Extent& extent : extents_) {
     if (extent.offset < end) return false;
     end = extent.offset + extent.bytes;
   }
-  return end - extents_.front().offset <= period_bytes_;
+  return true;
+}
+
+bool TypeMap::is_file_view() const {
+  if (extents_.empty()) return true;
+  const std::int64_t end = extents_.back().offset + extents_.back().bytes;
+  return ascends() && end - extents_.front().offset <= period_bytes_;
 }
 
 std::size_t TypeMap::extent_of(std::int64_t stream) const {

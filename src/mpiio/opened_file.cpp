@@ -14,6 +14,7 @@
 #include <sys/vfs.h>
 
 #include "collective/datatype.hpp"
+#include "collective/extents.hpp"
 #include "collective/mpiio.hpp"
 #include "mpiio/library.hpp"
 #include "mpiio/requests.hpp"
@@ -87,9 +88,6 @@ collective::Options options_beside(MPI_Comm communicator, const std::string& pat
 
 constexpr const char* mixed_elements =
     "other elements than the view's, of several sizes, or of a size that external32 does not keep";
-// Of a view whose copies interleave Ferry has the first copy. PnetCDF and HDF5 have such views, of
-// sub-arrays behind something else, and use no more of them.
-constexpr const char* beyond_the_copy = "more than one copy of a view whose copies interleave";
 
 // The error of a transfer that the MPI library may be able to carry out. No storage and no driver
 // has it. It does not leave this file.
@@ -172,8 +170,6 @@ std::string OpenedFile::why_left(Direction direction, bool at_offset) const {
   if (atomic_ && !alone_) return "atomic mode";
   const int wrong = direction == Direction::read ? MPI_MODE_WRONLY : MPI_MODE_RDONLY;
   if ((mode_ & wrong) != 0 && !alone_) return "not opened for this";  // the library's error
-  // MPICH's positions in such views are wrong. What has begun cannot be left to the library.
-  if (some_once_ && !at_offset && !alone_) return "a view whose copies interleave, and no offset";
   if (some_lost_ && !at_offset) return "a view in which the MPI library has no position";
   return view_left_;
 }
@@ -199,12 +195,7 @@ std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Dataty
     why = std::string("the representation ") + representation;
   }
   try {
-    // An error is one of all ranks, and so they all try again.
-    try {
-      take_view(displacement, filetype, why, own, false);
-    } catch (const Error&) {
-      take_view(displacement, filetype, why, own, true);
-    }
+    take_view(displacement, filetype, why, own);
     MPI_Count bytes = 0;
     PMPI_Type_size_x(etype, &bytes);
     etype_bytes_ = bytes;
@@ -229,29 +220,25 @@ std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Dataty
 
 void OpenedFile::take_view(MPI_Offset displacement, MPI_Datatype filetype,
                            const std::string& refusal,
-                           const collective::Representation& representation, bool once) {
+                           const collective::Representation& representation) {
   if (!refusal.empty()) file_.refuse(Call::set_view, refusal);
   std::shared_ptr<const TypeMap> map;
-  bool shortens = false;
   try {
     map = map_of(filetype);
-    shortens = once && !map->is_file_view();
-    if (shortens) map = std::make_shared<const TypeMap>(TypeMap::list(map->extents()));
   } catch (const std::exception& error) {
     file_.refuse(Call::set_view, error.what());
   }
   file_.set_view(displacement, *map, representation);
-  some_once_ = once;
-  once_ = shortens;
   const std::lock_guard guard(here_mutex_);
   view_ = map;
   representation_ = representation;
   here_has_view_ = false;
 }
 
-// MPICH 4.0 gives -1 for the position where a view's lower bound is not 0.
+// MPICH 4.0 gives -1 for the position where a view's lower bound is not 0, and wrong ones where its
+// copies interleave.
 bool OpenedFile::is_lost_on_some() {
-  const bool is_lost = position() < 0;
+  const bool is_lost = position() < 0 || !view_->is_file_view();
   try {
     file_.refuse(Call::set_view, "", is_lost ? EINVAL : 0);
     return false;
@@ -339,11 +326,9 @@ std::string OpenedFile::refusal(const Arguments& arguments) const {
   return {};
 }
 
-std::shared_ptr<const TypeMap> OpenedFile::memory_of(std::int64_t at,
-                                                     const Arguments& arguments) const {
+std::shared_ptr<const TypeMap> OpenedFile::memory_of(const Arguments& arguments) const {
   if (const std::string why = refusal(arguments); !why.empty()) throw Error(EINVAL, why);
   const int left = alone_ ? ENOTSUP : left_errno;
-  if (once_ && at > view_->data_bytes() - bytes_of(arguments)) throw Error(left, beyond_the_copy);
   try {
     return map_of(arguments.type);
   } catch (const Error& error) {
@@ -353,11 +338,11 @@ std::shared_ptr<const TypeMap> OpenedFile::memory_of(std::int64_t at,
   }
 }
 
-std::shared_ptr<const TypeMap> OpenedFile::memory_of(std::int64_t at, const Arguments& arguments,
+std::shared_ptr<const TypeMap> OpenedFile::memory_of(const Arguments& arguments,
                                                      Refusal& refusal) const {
   try {
     try {
-      return memory_of(at, arguments);
+      return memory_of(arguments);
     } catch (const Error& error) {
       refusal.error = error.code().value();
       refusal.why = error.reason();
@@ -394,7 +379,7 @@ std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
   if (atomic_) return agree_in_turn(move_in_turn(direction, offset, arguments));
   const std::int64_t at = bytes_before(offset);
   Refusal refusal;
-  const auto map = memory_of(at, arguments, refusal);
+  const auto map = memory_of(arguments, refusal);
   if (map == nullptr) file_.refuse(call_of(direction), refusal.why, refusal.error);
   return direction == Direction::read
              ? file_.read_at_all(at, arguments.buffer, *map, count_of(arguments))
@@ -406,7 +391,7 @@ collective::Transfer OpenedFile::start(Direction direction, MPI_Offset offset,
   meet_after_library(direction);
   const std::int64_t at = bytes_before(offset);
   Refusal refusal;
-  const auto map = memory_of(at, arguments, refusal);
+  const auto map = memory_of(arguments, refusal);
   if (map == nullptr) {
     // What has begun cannot be left to the library.
     return file_.irefuse(call_of(direction), refusal.why,
@@ -460,7 +445,7 @@ void OpenedFile::transfer_next(Direction direction, const Arguments& arguments,
 std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
                                    const Arguments& arguments) {
   const std::int64_t at = bytes_before(offset);
-  const auto map = memory_of(at, arguments);
+  const auto map = memory_of(arguments);
   const std::lock_guard guard(here_mutex_);
   collective::File& file = file_here();
   if (!here_has_view_) file.set_view(displacement_, *view_, representation_);
@@ -562,9 +547,11 @@ void OpenedFile::seek_shared(MPI_Offset offset, int whence) {
 
 MPI_Offset OpenedFile::end_of_file() {
   if (etype_bytes_ == 0 || view_->data_bytes() == 0) return 0;
-  if (once_) refuse(std::string("the end of ") + beyond_the_copy);
   const std::int64_t bytes = std::max<std::int64_t>(0, size_bytes() - displacement_);
-  return static_cast<MPI_Offset>((view_->stream_at(bytes) + etype_bytes_ - 1) / etype_bytes_);
+  const std::int64_t stream =
+      view_->is_file_view() ? view_->stream_at(bytes) : collective::first_stream_at(*view_, bytes);
+  if (stream < 0) refuse("a view without an end");
+  return static_cast<MPI_Offset>((stream + etype_bytes_ - 1) / etype_bytes_);
 }
 
 void OpenedFile::grow(std::int64_t bytes) {

@@ -179,7 +179,7 @@ class OpenedFile {
     if (!alone_) seek_in_library(from + etypes);
   }
   void seek_in_library(MPI_Offset position);
-  // Collective: whether the library has no position on some rank.
+  // Collective: whether the library has no position on some rank, or a wrong one.
   bool is_lost_on_some();
   // The MPI library's calls may end on one rank before another has written; Ferry's may begin
   // before the ranks meet.
@@ -190,7 +190,7 @@ class OpenedFile {
   std::string refusal(const Arguments& arguments) const;
   // Collective; throws ferry::Error on all ranks if Ferry cannot have the view.
   void take_view(MPI_Offset displacement, MPI_Datatype filetype, const std::string& refusal,
-                 const collective::Representation& representation, bool once);
+                 const collective::Representation& representation);
   std::int64_t move_here(Direction direction, MPI_Offset offset, const Arguments& arguments);
   collective::File& file_here();
   // The transfers of collective calls.
@@ -221,14 +221,13 @@ class OpenedFile {
   }
   // Throws ferry::Error if this rank cannot take part: left_errno if the MPI library may be able
   // to, and has the file.
-  std::shared_ptr<const collective::TypeMap> memory_of(std::int64_t at,
-                                                       const Arguments& arguments) const;
+  std::shared_ptr<const collective::TypeMap> memory_of(const Arguments& arguments) const;
   // Null: why this rank cannot take part, which the others wait to be told.
   struct Refusal {
     int error = 0;
     std::string why;
   };
-  std::shared_ptr<const collective::TypeMap> memory_of(std::int64_t at, const Arguments& arguments,
+  std::shared_ptr<const collective::TypeMap> memory_of(const Arguments& arguments,
                                                        Refusal& refusal) const;
 
   const bool is_first_rank_;
@@ -242,8 +241,6 @@ class OpenedFile {
   collective::Representation representation_;
   std::shared_ptr<const collective::TypeMap> view_ = std::make_shared<collective::TypeMap>();
   std::string view_left_;                  // why the library carries out transfers with this view
-  bool some_once_ = false;                 // some rank's view_ is the first copy of its view alone
-  bool once_ = false;                      // this rank's is
   bool some_lost_ = false;                 // the library has no position in it on some rank
   std::unique_ptr<SharedNumbers> shared_;  // of a file that Ferry has alone
   std::atomic<MPI_Offset> position_ = 0;   // of such a file; in etypes

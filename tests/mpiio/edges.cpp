@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -293,7 +294,58 @@ void of_copies_that_interleave(MPI_File file) {
   print("reading it at the position", code != MPI_SUCCESS ? class_of(code)
                                       : in[0] == out[0]   ? "right"
                                                           : "wrong");
+  // The copies hold the ints at 0 and 40, 8 and 48, 16 and 56.
+  const int more[] = {out[0], out[1], 7 + rank, 9 + rank, 11 + rank, 13 + rank};
+  code = MPI_File_write_at_all(file, 0, more, 6, MPI_INT, &status);
+  print("writing three copies", bytes_of(code, status));
+  int back[6] = {};
+  code = MPI_File_read_at_all(file, 0, back, 6, MPI_INT, &status);
+  print("reading three copies", bytes_of(code, status));
+  print("what is in them", std::equal(more, more + 6, back) ? "right" : "wrong");
+  std::fill(back, back + 6, 0);
+  code = MPI_File_read_at(file, 1, back, 5, MPI_INT, &status);
+  print("reading them alone", std::equal(more + 1, more + 6, back) ? "right" : "wrong");
+  MPI_File_set_view(file, 6000 + 200 * rank, MPI_INT, MPI_INT, "native", MPI_INFO_NULL);
+  int plain[15] = {};
+  code = MPI_File_read_at(file, 0, plain, 15, MPI_INT, &status);
+  const int expected[15] = {more[0], 0, more[2], 0, more[4], 0, 0,      0,
+                            0,       0, more[1], 0, more[3], 0, more[5]};
+  print("and without the view", std::equal(plain, plain + 15, expected) ? "right" : "wrong");
   MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+}
+
+// Of a file that is open for reading, with the number of each byte in it.
+void of_views_that_overlap(MPI_File file) {
+  int lengths[] = {2, 2, 1};
+  MPI_Aint places[] = {0, 4, 16};
+  MPI_Datatype pieces = MPI_DATATYPE_NULL;
+  MPI_Datatype view = MPI_DATATYPE_NULL;
+  MPI_Type_create_hindexed(3, lengths, places, MPI_INT, &pieces);
+  MPI_Type_create_resized(pieces, 0, 20, &view);
+  MPI_Type_commit(&view);
+  int code = MPI_File_set_view(file, 4 * rank, MPI_INT, view, "native", MPI_INFO_NULL);
+  print("a view that overlaps", class_of(code));
+  MPI_Type_free(&view);
+  MPI_Type_free(&pieces);
+  MPI_Status status;
+  int in[8] = {};
+  code = MPI_File_read_all(file, in, 3, MPI_INT, &status);
+  print("reading what overlaps", bytes_of(code, status) + " to " + position_of(file));
+  code = MPI_File_read_all(file, in + 3, 5, MPI_INT, &status);
+  print("and on from there", bytes_of(code, status) + " to " + position_of(file));
+  const int of_file[] = {0, 1, 1, 2, 4, 5, 6, 6};
+  bool right = true;
+  for (int i = 0; i < 8; ++i)
+    right = right && in[i] == of_file[i] + rank;
+  print("with what overlaps twice", right ? "right" : "wrong");
+  MPI_File_seek(file, 0, MPI_SEEK_END);
+  print("its end", position_of(file));
+  int places_down[] = {2, 0};
+  MPI_Type_create_indexed_block(2, 1, places_down, MPI_INT, &view);
+  MPI_Type_commit(&view);
+  code = MPI_File_set_view(file, 0, MPI_INT, view, "native", MPI_INFO_NULL);
+  print("a view that descends", code == MPI_SUCCESS ? "done" : "an error");
+  MPI_Type_free(&view);
 }
 
 // Data lies before the view's lower bound. Positions are not asked for: MPICH 4.0 does not know
@@ -630,6 +682,16 @@ int main(int argc, char** argv) {
   MPI_File_get_amode(file, &mode);
   print("its mode", mode == MPI_MODE_RDONLY ? "right" : "wrong");
   close(file, "closing that");
+
+  file = open(path, MPI_MODE_RDWR, "for numbers");
+  std::vector<int> numbers(100);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  MPI_File_set_size(file, 400);
+  MPI_File_write_at_all(file, 0, numbers.data(), 100, MPI_INT, MPI_STATUS_IGNORE);
+  close(file, "closing the numbers");
+  file = open(path, MPI_MODE_RDONLY, "for reading them");
+  of_views_that_overlap(file);
+  close(file, "closing what overlaps");
 
   file = open(path, MPI_MODE_RDWR | MPI_MODE_APPEND, "for appending");
   MPI_Offset size = 0;

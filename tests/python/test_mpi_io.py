@@ -636,6 +636,14 @@ def test_calls_at_random_on_a_server(server: Server, tmp_path: Path, mode: str) 
     assert (server.folder / "file").read_bytes() == (tmp_path / "plain").read_bytes(), f"seed {SEED}"
 
 
+ODD_VIEWS = {
+    "reading them alone": "[right] [right]",
+    "reading what overlaps": "[done 12 to 3] [done 12 to 3]",
+    "and on from there": "[done 20 to 8] [done 20 to 8]",
+    "with what overlaps twice": "[right] [right]",
+}
+
+
 @pytest.mark.parametrize("mode", MODES[:1] if OPEN_MPI else MODES)
 def test_edges_on_a_server(server: Server, tmp_path: Path, mode: str) -> None:
     here = cases(under_ferry(2, BUILD / "mpiio_edges", tmp_path / "file", mode).stdout)
@@ -644,7 +652,6 @@ def test_edges_on_a_server(server: Server, tmp_path: Path, mode: str) -> None:
     found = cases(there.stdout)
     assert found.pop("seek_shared before the file") == "[argument] [argument]"
     assert found.pop("nonblocking ones that one rank refuses") == "[errors, handled 5] [errors, handled 5]"
-    assert found["reading more on one rank"] == "[unsupported] [unsupported]"
     assert found.pop("numbers in a view of bytes") == "[argument] [argument]"
     assert found.pop("a complex number") == "[two] [two]"
     if mode == "threads":
@@ -652,8 +659,8 @@ def test_edges_on_a_server(server: Server, tmp_path: Path, mode: str) -> None:
     assert found["a negative count beside what is left"] == "[unsupported] [unsupported]"
     assert found["seek_shared to the end"] == "[right] [right]"
     assert found["writing memory backwards"] == "[unsupported] [unsupported]"
-    differ = {"reading more on one rank"}
-    differ |= {"writing memory backwards", "what is there then", "a negative count beside what is left"}
+    differ = {"writing memory backwards", "what is there then", "a negative count beside what is left"}
+    assert {name: found[name] for name in ODD_VIEWS} == ODD_VIEWS
     if OPEN_MPI:  # its OMPIO forgets there where the view begins
         differ.add("seek_shared to the end")
         # and allows in a sequence what the standard does not.
@@ -664,7 +671,9 @@ def test_edges_on_a_server(server: Server, tmp_path: Path, mode: str) -> None:
         assert found["in the view before"] == "[right] [right]"
         assert found["that view"] == "[18000 native] [18000 native]"
         differ |= {"a view before the file", "in the view before", "that view"}
-    else:  # MPICH's nonblocking and split transfers forget external32
+    else:
+        differ |= ODD_VIEWS.keys()  # MPICH has wrong positions in views that overlap, and in copies that interleave
+        # and its nonblocking and split transfers forget external32.
         assert found["its second half"] == "[right] [right]"
         differ.add("its second half")
     assert {name for name in found if found[name] != here[name]} == differ
