@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <utility>
 
 #include <ferry/collective.hpp>
 
@@ -111,6 +113,9 @@ class Contents {
       case MPI_COMBINER_DARRAY:
         before = 3;
         break;
+      case MPI_COMBINER_RESIZED:
+        counts = 0;
+        break;
       case MPI_COMBINER_HVECTOR:
       case MPI_COMBINER_HINDEXED_BLOCK:
         counts = 2;
@@ -127,35 +132,71 @@ class Contents {
   }
 };
 
-std::int64_t period_of(MPI_Datatype type) {
-  MPI_Count lower = 0;
-  MPI_Count period = 0;
-  MPI_Type_get_extent_x(type, &lower, &period);
-  return period;
+// Bytes of one predefined datatype, or, where that does not matter, of MPI_DATATYPE_NULL.
+struct Piece {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+};
+using Pieces = std::vector<Piece>;
+
+void append(Pieces& pieces, const Piece& piece) {
+  Piece* last = pieces.empty() ? nullptr : &pieces.back();
+  if (last != nullptr && last->offset + last->bytes == piece.offset && last->type == piece.type) {
+    last->bytes += piece.bytes;
+  } else {
+    pieces.push_back(piece);
+  }
 }
 
+// What a datatype is made of, in the order of its type map, and its bounds.
+struct Shape {
+  Pieces pieces;
+  std::int64_t lower = 0;
+  std::int64_t upper = 0;
+  bool is_bounded = false;
+
+  std::int64_t period() const { return upper - lower; }
+  void bound(std::int64_t from, std::int64_t to) {
+    lower = is_bounded ? std::min(lower, from) : from;
+    upper = is_bounded ? std::max(upper, to) : to;
+    is_bounded = true;
+  }
+};
+
+// How predefined datatypes lie. In memory the library knows the bounds of all others; in a file
+// these follow from what is in them, without padding.
+struct Layout {
+  std::function<Pieces(MPI_Datatype)> named;
+  bool in_file = false;
+};
+
 // `count` copies from `at` on, one every `stride` bytes.
-void repeat(Extents& to, const Extents& what, std::int64_t count, std::int64_t at,
+void repeat(Shape& to, const Shape& what, std::int64_t count, std::int64_t at,
             std::int64_t stride) {
-  if (what.size() == 1 && what[0].bytes == stride) {
-    if (count > 0) append(to, {at + what[0].offset, count * stride});
+  if (count <= 0) return;
+  const std::int64_t last = at + (count - 1) * stride;
+  to.bound(std::min(at, last) + what.lower, std::max(at, last) + what.upper);
+  const Pieces& pieces = what.pieces;
+  if (pieces.size() == 1 && pieces[0].bytes == stride) {
+    append(to.pieces, {at + pieces[0].offset, count * stride, pieces[0].type});
     return;
   }
   for (std::int64_t i = 0; i < count; ++i)
-    for (const Extent& extent : what)
-      append(to, {at + i * stride + extent.offset, extent.bytes});
+    for (const Piece& piece : pieces)
+      append(to.pieces, {at + i * stride + piece.offset, piece.bytes, piece.type});
 }
 
-Extents repeated(const Extents& what, std::int64_t count, std::int64_t stride) {
-  Extents extents;
-  repeat(extents, what, count, 0, stride);
-  return extents;
+Shape repeated(const Shape& what, std::int64_t count, std::int64_t stride) {
+  Shape shape;
+  repeat(shape, what, count, 0, stride);
+  return shape;
 }
 
-Extents flatten(MPI_Datatype type);
+Shape flatten(MPI_Datatype type, const Layout& layout);
 
 // Predefined datatypes are contiguous, except pairs whose second member is aligned.
-Extents flatten_named(MPI_Datatype type) {
+Pieces bytes_of_named(MPI_Datatype type) {
   if (type == MPI_SHORT_INT) {
     struct Pair {
       short value;
@@ -169,39 +210,45 @@ Extents flatten_named(MPI_Datatype type) {
   return {{0, bytes}};
 }
 
-Extents flatten_indexed(const Contents& from, const Extents& old, std::int64_t period) {
+Shape flatten_indexed(const Contents& from, const Shape& old) {
   const auto& integers = from.integers;
   const auto count = static_cast<std::size_t>(integers[0]);
   const bool in_bytes =
       from.combiner == MPI_COMBINER_HINDEXED || from.combiner == MPI_COMBINER_HINDEXED_BLOCK;
   const bool equal =
       from.combiner == MPI_COMBINER_INDEXED_BLOCK || from.combiner == MPI_COMBINER_HINDEXED_BLOCK;
-  Extents extents;
+  Shape shape;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t place =
-        in_bytes ? from.addresses[i] : integers[(equal ? 2 : count + 1) + i] * period;
-    repeat(extents, old, integers[equal ? 1 : i + 1], place, period);
+        in_bytes ? from.addresses[i] : integers[(equal ? 2 : count + 1) + i] * old.period();
+    repeat(shape, old, integers[equal ? 1 : i + 1], place, old.period());
   }
-  return extents;
+  return shape;
 }
 
-Extents flatten_struct(const Contents& from) {
-  Extents extents;
-  for (std::size_t i = 0; i < from.types.size(); ++i)
-    repeat(extents, flatten(from.types[i]), from.integers[i + 1], from.addresses[i],
-           period_of(from.types[i]));
-  return extents;
+Shape flatten_struct(const Contents& from, const Layout& layout) {
+  Shape shape;
+  for (std::size_t i = 0; i < from.types.size(); ++i) {
+    const Shape member = flatten(from.types[i], layout);
+    repeat(shape, member, from.integers[i + 1], from.addresses[i], member.period());
+  }
+  return shape;
 }
 
-// An array of `old` elements instead of bytes.
-Extents of_elements(const Extents& elements, const Extents& old, std::int64_t period) {
-  Extents extents;
-  for (const Extent& extent : elements)
-    repeat(extents, old, extent.bytes / period, extent.offset, period);
-  return extents;
+// An array of `old` elements, of which some are listed.
+Shape of_elements(const std::vector<Dimension>& dimensions, const Shape& old) {
+  Shape shape;
+  for (const Extent& extent : grid(dimensions, old.period()))
+    repeat(shape, old, extent.bytes / old.period(), extent.offset, old.period());
+  std::int64_t bytes = old.period();
+  for (const Dimension& dimension : dimensions)
+    bytes *= dimension.size;
+  shape.lower = 0;
+  shape.upper = bytes;
+  return shape;
 }
 
-Extents flatten_subarray(const Contents& from, const Extents& old, std::int64_t period) {
+Shape flatten_subarray(const Contents& from, const Shape& old) {
   const auto count = static_cast<std::size_t>(from.integers[0]);
   const std::int64_t* sizes = &from.integers[1];
   std::vector<Dimension> dimensions;
@@ -209,7 +256,7 @@ Extents flatten_subarray(const Contents& from, const Extents& old, std::int64_t 
     dimensions.push_back({sizes[i], {{sizes[2 * count + i], sizes[count + i]}}});
   if (from.integers[3 * count + 1] == MPI_ORDER_FORTRAN)
     std::reverse(dimensions.begin(), dimensions.end());
-  return of_elements(grid(dimensions, period), old, period);
+  return of_elements(dimensions, old);
 }
 
 // The share of process `place` of `places` in a distributed dimension.
@@ -228,7 +275,7 @@ Dimension distributed(std::int64_t size, int how, std::int64_t argument, std::in
   return dimension;
 }
 
-Extents flatten_darray(const Contents& from, const Extents& old, std::int64_t period) {
+Shape flatten_darray(const Contents& from, const Shape& old) {
   const auto& integers = from.integers;
   std::int64_t places_left = integers[0];
   std::int64_t rank = integers[1];
@@ -245,20 +292,20 @@ Extents flatten_darray(const Contents& from, const Extents& old, std::int64_t pe
   }
   if (integers[4 * count + 3] == MPI_ORDER_FORTRAN)
     std::reverse(dimensions.begin(), dimensions.end());
-  return of_elements(grid(dimensions, period), old, period);
+  return of_elements(dimensions, old);
 }
 
-Extents flatten(MPI_Datatype type) {
-  const Contents from(type);
-  // Those of a parameterised Fortran kind are contiguous, too.
-  if (from.combiner == MPI_COMBINER_NAMED || from.types.empty()) return flatten_named(type);
-  if (from.combiner == MPI_COMBINER_STRUCT) return flatten_struct(from);
-  Extents old = flatten(from.types[0]);
-  const std::int64_t period = period_of(from.types[0]);
+Shape flatten_derived(const Contents& from, const Layout& layout) {
+  if (from.combiner == MPI_COMBINER_STRUCT) return flatten_struct(from, layout);
+  Shape old = flatten(from.types[0], layout);
+  const std::int64_t period = old.period();
   const auto& integers = from.integers;
   switch (from.combiner) {
     case MPI_COMBINER_DUP:
+      return old;
     case MPI_COMBINER_RESIZED:
+      old.lower = from.addresses[0];
+      old.upper = old.lower + from.addresses[1];
       return old;
     case MPI_COMBINER_CONTIGUOUS:
       return repeated(old, integers[0], period);
@@ -270,63 +317,79 @@ Extents flatten(MPI_Datatype type) {
     case MPI_COMBINER_HINDEXED:
     case MPI_COMBINER_INDEXED_BLOCK:
     case MPI_COMBINER_HINDEXED_BLOCK:
-      return flatten_indexed(from, old, period);
+      return flatten_indexed(from, old);
     case MPI_COMBINER_SUBARRAY:
-      return flatten_subarray(from, old, period);
+      return flatten_subarray(from, old);
     case MPI_COMBINER_DARRAY:
-      return flatten_darray(from, old, period);
+      return flatten_darray(from, old);
     default:
       throw Error(ENOTSUP, "type map: a datatype made in a way that is not known");
   }
 }
 
-// By what the MPI library makes of bytes that are numbered: those of each number come out reversed.
-int element_bytes_of_named(MPI_Datatype type) {
-  // The sizes of long doubles agree by chance, but not their formats.
-  if (type == MPI_LONG_DOUBLE || type == MPI_C_LONG_DOUBLE_COMPLEX) return 0;
-  if (type == MPI_CXX_LONG_DOUBLE_COMPLEX) return 0;
-  constexpr int most = 32;
-  int bytes = 0;
-  MPI_Type_size(type, &bytes);
-  if (bytes == 1) return 1;
-  MPI_Aint external_bytes = 0;
-  MPI_Pack_external_size("external32", 1, type, &external_bytes);
-  if (bytes < 1 || bytes > most || external_bytes != bytes) return 0;
-  // MPICH 4.0 takes these for one number.
-  const bool is_complex = type == MPI_COMPLEX || type == MPI_DOUBLE_COMPLEX ||
-                          Envelope(type).combiner == MPI_COMBINER_F90_COMPLEX;
-  if (is_complex) return bytes / 2;
-  unsigned char numbered[2 * most];  // members of pairs may have a gap between them
-  unsigned char packed[most] = {};
-  for (int i = 0; i < 2 * most; ++i)
-    numbered[i] = static_cast<unsigned char>(i);
-  MPI_Aint end = 0;
-  MPI_Pack_external("external32", numbered, 1, type, packed, most, &end);
-  const int element = packed[0] + 1;
-  for (int i = 0; i < bytes; ++i)
-    if (packed[i] != i / element * element + element - 1 - i % element) return 0;
-  return element;
+Shape flatten(MPI_Datatype type, const Layout& layout) {
+  Shape shape;
+  const Contents from(type);
+  // Those of a parameterised Fortran kind are predefined, too.
+  if (from.combiner == MPI_COMBINER_NAMED || from.types.empty()) {
+    shape.pieces = layout.named(type);
+    for (const Piece& piece : shape.pieces)
+      shape.upper = piece.offset + piece.bytes;
+  } else {
+    shape = flatten_derived(from, layout);
+  }
+  if (layout.in_file) return shape;
+  MPI_Count lower = 0;
+  MPI_Count period = 0;
+  MPI_Type_get_extent_x(type, &lower, &period);
+  shape.lower = lower;
+  shape.upper = lower + period;
+  return shape;
+}
+
+TypeMap typemap_with(MPI_Datatype datatype, const Layout& layout) {
+  const Shape shape = flatten(datatype, layout);
+  if (shape.period() < 0) throw Error(ENOTSUP, "type map: a datatype that goes backwards");
+  Extents extents;
+  extents.reserve(shape.pieces.size());
+  for (const Piece& piece : shape.pieces)
+    extents.push_back({piece.offset, piece.bytes});
+  return TypeMap::list(extents, shape.period());
 }
 
 }  // namespace
-
-int element_bytes(MPI_Datatype type) {
-  const Contents from(type);
-  if (from.combiner == MPI_COMBINER_NAMED || from.types.empty())
-    return element_bytes_of_named(type);
-  const int bytes = element_bytes(from.types[0]);
-  const auto has_others = [&](MPI_Datatype part) { return element_bytes(part) != bytes; };
-  return std::any_of(from.types.begin() + 1, from.types.end(), has_others) ? 0 : bytes;
-}
 
 bool is_named(MPI_Datatype type) {
   return Envelope(type).combiner == MPI_COMBINER_NAMED;
 }
 
 TypeMap typemap_of(MPI_Datatype datatype) {
-  const std::int64_t period = period_of(datatype);
-  if (period < 0) throw Error(ENOTSUP, "type map: a datatype that goes backwards");
-  return TypeMap::list(flatten(datatype), period);
+  return typemap_with(datatype, {bytes_of_named, false});
+}
+
+TypeMap typemap_in_file(MPI_Datatype datatype, const SizeInFile& size_of) {
+  const auto named = [&](MPI_Datatype type) -> Pieces {
+    const std::int64_t bytes = size_of(type);
+    return bytes == 0 ? Pieces{} : Pieces{{0, bytes}};
+  };
+  return typemap_with(datatype, {named, true});
+}
+
+std::vector<Items> items_of(MPI_Datatype datatype) {
+  const auto period_of = [](MPI_Datatype type) {
+    MPI_Count lower = 0;
+    MPI_Count period = 0;
+    MPI_Type_get_extent_x(type, &lower, &period);
+    return std::int64_t{period};
+  };
+  const auto named = [&](MPI_Datatype type) -> Pieces {
+    const std::int64_t bytes = period_of(type);
+    return bytes == 0 ? Pieces{} : Pieces{{0, bytes, type}};
+  };
+  std::vector<Items> items;
+  for (const Piece& piece : flatten(datatype, {named, false}).pieces)
+    items.push_back({piece.offset, piece.bytes / period_of(piece.type), piece.type});
+  return items;
 }
 
 }  // namespace ferry::collective

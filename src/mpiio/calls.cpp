@@ -227,7 +227,7 @@ int file_delete(const char* path, MPI_Info info) {
 class LibraryView {
  public:
   explicit LibraryView(MPI_File handle) : handle_(handle) {
-    PMPI_File_get_view(handle, &displacement_, &types_[0], &types_[1], representation_);
+    library().file_get_view(handle, &displacement_, &types_[0], &types_[1], representation_);
   }
   ~LibraryView() {
     for (MPI_Datatype& type : types_)
@@ -256,8 +256,12 @@ int file_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype,
   }
   std::optional<LibraryView> before;
   if (is_alone(file)) before.emplace(handle);
+  const bool converts = is_alone(file) && representation_named(representation) != nullptr;
+  // The library may take none of it, or end the program.
   const int result =
-      library().file_set_view(handle, displacement, etype, filetype, representation, info);
+      converts
+          ? library().file_set_view(handle, displacement, MPI_BYTE, MPI_BYTE, "native", info)
+          : library().file_set_view(handle, displacement, etype, filetype, representation, info);
   if (file == nullptr) return result;
   const std::string why = file->set_view(result, displacement, etype, filetype, representation);
   if (why.empty() || !file->is_alone()) return result;
@@ -265,6 +269,32 @@ int file_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype,
   if (result != MPI_SUCCESS) return result;
   return guarded(handle, [&] { throw Error(ENOTSUP, why); });
 }
+
+int file_get_view(MPI_File handle, MPI_Offset* displacement, MPI_Datatype* etype,
+                  MPI_Datatype* filetype, char* representation) {
+  const int result = library().file_get_view(handle, displacement, etype, filetype, representation);
+  const auto file = find(handle);
+  const auto* const view = is_alone(file) ? file->converting_view() : nullptr;
+  if (view == nullptr || result != MPI_SUCCESS) return result;
+  *etype = copy_of(view->etype.get());
+  *filetype = copy_of(view->filetype.get());
+  std::strcpy(representation, view->representation.c_str());
+  return result;
+}
+
+// With the extent as an MPI_Aint or an MPI_Count.
+template <auto Member, class Extent>
+int file_get_extent(MPI_File handle, MPI_Datatype type, Extent* extent) {
+  const auto file = find(handle);
+  if (!is_alone(file)) return (library().*Member)(handle, type, extent);
+  return guarded(handle, [&] { *extent = static_cast<Extent>(file->extent_in_file(type)); });
+}
+constexpr auto* file_get_type_extent =
+    &file_get_extent<&MpiFunctions::file_get_type_extent, MPI_Aint>;
+#if MPI_VERSION >= 4
+constexpr auto* file_get_type_extent_c =
+    &file_get_extent<&MpiFunctions::file_get_type_extent_c, MPI_Count>;
+#endif
 
 int file_set_atomicity(MPI_File handle, int atomic) {
   const auto file = find(handle);
@@ -478,7 +508,7 @@ struct StandIn<kind, Member> {
 
 extern "C" __attribute__((visibility("default"))) void ferry_mpiio_take(void** functions) {
   using namespace ferry::mpiio;
-#define FERRY_MPIIO_OWN(name) &file_##name
+#define FERRY_MPIIO_OWN(name) +file_##name
 #define FERRY_MPIIO_COLLECTIVE(name) &StandIn<Kind::collective, &MpiFunctions::file_##name>::call
 #define FERRY_MPIIO_STARTED(name) &StandIn<Kind::started, &MpiFunctions::file_##name>::call
 #define FERRY_MPIIO_ORDERED(name) &StandIn<Kind::ordered, &MpiFunctions::file_##name>::call

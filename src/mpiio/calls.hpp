@@ -17,6 +17,8 @@
   CALL(close, OWN)                     \
   CALL(delete, OWN)                    \
   CALL(set_view, OWN)                  \
+  CALL(get_view, OWN)                  \
+  CALL(get_type_extent, OWN)           \
   CALL(set_atomicity, OWN)             \
   CALL(sync, OWN)                      \
   CALL(seek, OWN)                      \
@@ -66,6 +68,7 @@
 
 // Those with large counts, which MPI has from its version 4 on.
 #define FERRY_MPIIO_LARGE_CALLS(CALL)    \
+  CALL(get_type_extent_c, OWN)           \
   CALL(read_all_c, COLLECTIVE)           \
   CALL(write_all_c, COLLECTIVE)          \
   CALL(read_at_all_c, COLLECTIVE)        \

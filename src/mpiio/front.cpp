@@ -176,7 +176,7 @@ Word list_no_events() {
 
 // Puts functions for MPI 4 where the table has none.
 void fill_gaps() {
-  constexpr int first = static_cast<int>(CallIndex::file_read_all_c);
+  constexpr int first = static_cast<int>(CallIndex::file_get_type_extent_c);
   constexpr int end = static_cast<int>(CallIndex::tool_init_thread);
   for (int large = first; large < end; ++large) {
     if (functions[large] != nullptr) continue;
@@ -185,6 +185,7 @@ void fill_gaps() {
       if (std::strncmp(names[large], names[small], bytes) != 0) continue;
       if (std::strcmp(names[large] + bytes, "_c") != 0) continue;
       functions[large] = functions[small];
+      if (large == first) continue;  // has no count
       small_count[large] = std::strstr(names[large], "_at") != nullptr ? 3 : 2;
     }
   }

@@ -86,9 +86,6 @@ collective::Options options_beside(MPI_Comm communicator, const std::string& pat
   return options;
 }
 
-constexpr const char* mixed_elements =
-    "other elements than the view's, of several sizes, or of a size that external32 does not keep";
-
 // The error of a transfer that the MPI library may be able to carry out. No storage and no driver
 // has it. It does not leave this file.
 constexpr int left_errno = EXFULL;
@@ -184,23 +181,19 @@ void OpenedFile::count_left(const std::string& why) {
 std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Datatype etype,
                                  MPI_Datatype filetype, const char* representation) {
   std::string why;
-  collective::Representation own;
+  std::shared_ptr<const DataRepresentation> conversion;
   if (result != MPI_SUCCESS) {
     why = "the MPI library refuses it";
-  } else if (alone_ && std::strcmp(representation, "external32") == 0) {
-    own = {ByteOrder::big, collective::element_bytes(etype)};
-    if (own.element_bytes == 0) why = "external32 with an etype of " + std::string(mixed_elements);
   } else if (std::strcmp(representation, "native") != 0 &&
              std::strcmp(representation, "internal") != 0) {
-    why = std::string("the representation ") + representation;
+    if (alone_) conversion = representation_named(representation);
+    if (conversion == nullptr) why = std::string("the representation ") + representation;
   }
   try {
-    take_view(displacement, filetype, why, own);
-    MPI_Count bytes = 0;
-    PMPI_Type_size_x(etype, &bytes);
-    etype_bytes_ = bytes;
-    displacement_ = displacement;
-    position_ = 0;
+    take_view(displacement, etype, filetype, why, conversion);
+    converting_view_.reset();
+    if (conversion != nullptr)
+      converting_view_ = std::make_unique<const ConvertingView>(etype, filetype, representation);
     view_left_.clear();
     // All ranks have met for the view.
     if (is_first_rank_ && alone_) shared().set_pointer(0);
@@ -218,21 +211,49 @@ std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Dataty
   return view_left_;
 }
 
-void OpenedFile::take_view(MPI_Offset displacement, MPI_Datatype filetype,
+void OpenedFile::take_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
                            const std::string& refusal,
-                           const collective::Representation& representation) {
+                           const std::shared_ptr<const DataRepresentation>& conversion) {
   if (!refusal.empty()) file_.refuse(Call::set_view, refusal);
   std::shared_ptr<const TypeMap> map;
+  MPI_Count bytes = 0;
+  collective::Representation representation;
   try {
-    map = map_of(filetype);
+    if (conversion == nullptr) {
+      map = map_of(filetype);
+      PMPI_Type_size_x(etype, &bytes);
+    } else {
+      // The library is not asked about these.
+      if (etype == MPI_DATATYPE_NULL || filetype == MPI_DATATYPE_NULL)
+        throw Error(EINVAL, "MPI_DATATYPE_NULL");
+      map = std::make_shared<const TypeMap>(conversion->map_in_file(filetype));
+      bytes = conversion->size_in_file(etype);
+      if (bytes > 0 && map->data_bytes() % bytes != 0)
+        throw Error(EINVAL, "a filetype with a part of an etype");
+      // The file swaps numbers of one size.
+      const int element = conversion == external32() ? static_cast<int>(element_bytes(etype)) : 0;
+      if (element > 0) representation = {ByteOrder::big, element};
+    }
   } catch (const std::exception& error) {
     file_.refuse(Call::set_view, error.what());
   }
   file_.set_view(displacement, *map, representation);
+  etype_bytes_ = bytes;
+  displacement_ = displacement;
+  position_ = 0;
   const std::lock_guard guard(here_mutex_);
   view_ = map;
   representation_ = representation;
+  conversion_ = conversion;
   here_has_view_ = false;
+}
+
+std::int64_t OpenedFile::extent_in_file(MPI_Datatype type) const {
+  if (conversion_ != nullptr) return conversion_->extent_in_file(type);
+  MPI_Count lower = 0;
+  MPI_Count extent = 0;
+  PMPI_Type_get_extent_x(type, &lower, &extent);
+  return extent;
 }
 
 // MPICH 4.0 gives -1 for the position where a view's lower bound is not 0, and wrong ones where its
@@ -292,15 +313,17 @@ MPI_Offset OpenedFile::shared_place() {
   return place;
 }
 
-// A view without data shows nothing, however much a program asks for.
-std::int64_t OpenedFile::count_of(const Arguments& arguments) const {
-  return view_->data_bytes() == 0 ? 0 : arguments.count;
+bool OpenedFile::converts(const Arguments& arguments) const {
+  if (conversion_ == nullptr) return false;
+  return representation_.order != ByteOrder::big ||
+         element_bytes(arguments.type) != representation_.element_bytes;
 }
 
 // -1: too many.
-std::int64_t OpenedFile::bytes_of(const Arguments& arguments) {
+std::int64_t OpenedFile::bytes_of(const Arguments& arguments) const {
   MPI_Count size = 0;
   PMPI_Type_size_x(arguments.type, &size);
+  if (size > 0 && converts(arguments)) size = conversion_->size_in_file(arguments.type);
   std::int64_t bytes = 0;
   const std::int64_t count = arguments.count;
   return __builtin_mul_overflow(count, std::int64_t{size}, &bytes) ? -1 : bytes;
@@ -316,21 +339,26 @@ MPI_Offset OpenedFile::etypes_of(const Arguments& arguments) const {
 std::string OpenedFile::refusal(const Arguments& arguments) const {
   if (arguments.count < 0) return "a negative count";
   if (arguments.type == MPI_DATATYPE_NULL) return "MPI_DATATYPE_NULL";
-  const std::int64_t bytes = bytes_of(arguments);
-  if (bytes < 0) return "too many bytes";
-  if (bytes > 0 && etype_bytes_ > 0 && bytes % etype_bytes_ != 0) return "a part of an etype";
-  const bool converts = representation_.order == ByteOrder::big;
-  if (bytes > 0 && converts &&
-      collective::element_bytes(arguments.type) != representation_.element_bytes)
-    return "external32 with data of " + std::string(mixed_elements);
+  try {
+    const std::int64_t bytes = arguments.count > 0 ? bytes_of(arguments) : 0;
+    if (bytes < 0) return "too many bytes";
+    if (bytes > 0 && etype_bytes_ > 0 && bytes % etype_bytes_ != 0) return "a part of an etype";
+  } catch (const Error& error) {
+    return error.reason();
+  }
   return {};
 }
 
-std::shared_ptr<const TypeMap> OpenedFile::memory_of(const Arguments& arguments) const {
+std::shared_ptr<const MovedData> OpenedFile::data_of(Direction direction,
+                                                     const Arguments& arguments) const {
   if (const std::string why = refusal(arguments); !why.empty()) throw Error(EINVAL, why);
   const int left = alone_ ? ENOTSUP : left_errno;
   try {
-    return map_of(arguments.type);
+    if (bytes_of(arguments) == 0 || !converts(arguments))
+      return std::make_shared<const MovedData>(arguments);
+    const bool swaps = is_foreign(representation_.order);
+    return std::make_shared<const MovedData>(arguments, direction, conversion_,
+                                             swaps ? representation_.element_bytes : 1);
   } catch (const Error& error) {
     throw Error(error.code().value() == ENOTSUP ? left : error.code().value(), error.reason());
   } catch (const std::bad_alloc&) {
@@ -338,11 +366,12 @@ std::shared_ptr<const TypeMap> OpenedFile::memory_of(const Arguments& arguments)
   }
 }
 
-std::shared_ptr<const TypeMap> OpenedFile::memory_of(const Arguments& arguments,
+std::shared_ptr<const MovedData> OpenedFile::data_of(Direction direction,
+                                                     const Arguments& arguments,
                                                      Refusal& refusal) const {
   try {
     try {
-      return memory_of(arguments);
+      return data_of(direction, arguments);
     } catch (const Error& error) {
       refusal.error = error.code().value();
       refusal.why = error.reason();
@@ -379,27 +408,31 @@ std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
   if (atomic_) return agree_in_turn(move_in_turn(direction, offset, arguments));
   const std::int64_t at = bytes_before(offset);
   Refusal refusal;
-  const auto map = memory_of(arguments, refusal);
-  if (map == nullptr) file_.refuse(call_of(direction), refusal.why, refusal.error);
-  return direction == Direction::read
-             ? file_.read_at_all(at, arguments.buffer, *map, count_of(arguments))
-             : file_.write_at_all(at, arguments.buffer, *map, count_of(arguments));
+  const auto data = data_of(direction, arguments, refusal);
+  if (data == nullptr) file_.refuse(call_of(direction), refusal.why, refusal.error);
+  const std::int64_t count = count_of(*data);
+  const std::int64_t moved = direction == Direction::read
+                                 ? file_.read_at_all(at, data->base(), data->map(), count)
+                                 : file_.write_at_all(at, data->base(), data->map(), count);
+  return data->finish(moved);
 }
 
-collective::Transfer OpenedFile::start(Direction direction, MPI_Offset offset,
-                                       const Arguments& arguments) {
+OpenedFile::Started OpenedFile::start(Direction direction, MPI_Offset offset,
+                                      const Arguments& arguments) {
   meet_after_library(direction);
   const std::int64_t at = bytes_before(offset);
   Refusal refusal;
-  const auto map = memory_of(arguments, refusal);
-  if (map == nullptr) {
+  auto data = data_of(direction, arguments, refusal);
+  if (data == nullptr) {
     // What has begun cannot be left to the library.
-    return file_.irefuse(call_of(direction), refusal.why,
-                         refusal.error == left_errno ? ENOTSUP : refusal.error);
+    const int error = refusal.error == left_errno ? ENOTSUP : refusal.error;
+    return {file_.irefuse(call_of(direction), refusal.why, error), nullptr};
   }
-  return direction == Direction::read
-             ? file_.iread_at_all(at, arguments.buffer, *map, count_of(arguments))
-             : file_.iwrite_at_all(at, arguments.buffer, *map, count_of(arguments));
+  const std::int64_t count = count_of(*data);
+  collective::Transfer transfer = direction == Direction::read
+                                      ? file_.iread_at_all(at, data->base(), data->map(), count)
+                                      : file_.iwrite_at_all(at, data->base(), data->map(), count);
+  return {std::move(transfer), std::move(data)};
 }
 
 OpenedFile::InTurn OpenedFile::move_in_turn(Direction direction, MPI_Offset offset,
@@ -445,16 +478,17 @@ void OpenedFile::transfer_next(Direction direction, const Arguments& arguments,
 std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
                                    const Arguments& arguments) {
   const std::int64_t at = bytes_before(offset);
-  const auto map = memory_of(arguments);
+  const auto data = data_of(direction, arguments);
   const std::lock_guard guard(here_mutex_);
   collective::File& file = file_here();
   if (!here_has_view_) file.set_view(displacement_, *view_, representation_);
   here_has_view_ = true;
   std::optional<SharedNumbers::Turn> turn;  // asked for last: the others wait for its end
   if (atomic_) turn.emplace(shared());
-  const std::int64_t count = count_of(arguments);
-  return direction == Direction::read ? file.read_at_all(at, arguments.buffer, *map, count)
-                                      : file.write_at_all(at, arguments.buffer, *map, count);
+  const std::int64_t count = count_of(*data);
+  return data->finish(direction == Direction::read
+                          ? file.read_at_all(at, data->base(), data->map(), count)
+                          : file.write_at_all(at, data->base(), data->map(), count));
 }
 
 // A call of one rank must not wait for what it has begun with others.
@@ -505,8 +539,14 @@ void OpenedFile::begin_next(Direction direction, const Arguments& arguments) {
 void OpenedFile::end(MPI_Status* status) {
   auto begun = std::exchange(split_, std::monostate());
   const auto* in_turn = std::get_if<InTurn>(&begun);
-  const std::int64_t moved =
-      in_turn != nullptr ? agree_in_turn(*in_turn) : std::get<collective::Transfer>(begun).wait();
+  std::int64_t moved = 0;
+  if (in_turn != nullptr) {
+    moved = agree_in_turn(*in_turn);
+  } else {
+    auto& started = std::get<Started>(begun);
+    moved = started.transfer.wait();
+    moved = started.data->finish(moved);
+  }
   count(moved);
   fill_in(status, moved);
 }
@@ -521,8 +561,13 @@ void OpenedFile::start_at(Direction direction, MPI_Offset offset, const Argument
     return;
   }
   if (!can_be_pending()) refuse("nonblocking collective transfers with this MPI library");
-  make_pending(request, handle_, start(direction, offset, arguments),
-               [this](std::int64_t moved) { count(moved); });
+  Started started = start(direction, offset, arguments);
+  make_pending(request, handle_, std::move(started.transfer),
+               [this, data = std::move(started.data)](std::int64_t moved) {
+                 moved = data->finish(moved);
+                 count(moved);
+                 return moved;
+               });
 }
 
 void OpenedFile::start_next(Direction direction, const Arguments& arguments, MPI_Request* request) {
@@ -579,6 +624,7 @@ void OpenedFile::close() {
   is_closed_ = true;
   const int error = finish_here([](collective::File& file) { file.close(); });
   const std::unique_ptr<SharedNumbers> numbers = std::move(shared_);  // freed in any case
+  converting_view_.reset();
   tally_->close();
   file_.close();
   const bool removes = alone_ && (mode_ & MPI_MODE_DELETE_ON_CLOSE) != 0;

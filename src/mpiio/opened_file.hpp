@@ -28,6 +28,8 @@
 #include <ferry/collective.hpp>
 
 #include "base/direction.hpp"
+#include "mpiio/moved_data.hpp"
+#include "mpiio/representations.hpp"
 #include "mpiio/shared_numbers.hpp"
 #include "mpiio/tally.hpp"
 
@@ -37,13 +39,6 @@ int rank_in(MPI_Comm communicator);
 // Whether the hint says that the MPI library shall do everything. `defaults` counts where the info
 // does not have it.
 bool is_disabled(MPI_Info info, const std::map<std::string, std::string>& defaults);
-
-// What a program passes to a transfer.
-struct Arguments {
-  void* buffer = nullptr;
-  MPI_Count count = 0;
-  MPI_Datatype type = MPI_DATATYPE_NULL;
-};
 
 // Says that the MPI library cannot open the file.
 struct Alone {};
@@ -133,6 +128,17 @@ class OpenedFile {
   void transfer_shared(Direction direction, const Arguments& arguments, Result* result) {
     transfer_at_here(direction, shared().advance(etypes_of(arguments)), arguments, result);
   }
+  // What MPI_File_get_view returns, of a view that converts; null: the library knows it.
+  struct ConvertingView {
+    ConvertingView(MPI_Datatype of_etype, MPI_Datatype of_filetype, const char* named)
+        : etype(of_etype), filetype(of_filetype), representation(named) {}
+    const KeptType etype;
+    const KeptType filetype;
+    const std::string representation;
+  };
+  const ConvertingView* converting_view() const { return converting_view_.get(); }
+  // How far copies of a datatype lie apart in the file.
+  std::int64_t extent_in_file(MPI_Datatype type) const;
   // In etypes of the view.
   MPI_Offset position() const;
   MPI_Offset shared_position() const { return shared().pointer(); }
@@ -184,17 +190,24 @@ class OpenedFile {
   // The MPI library's calls may end on one rank before another has written; Ferry's may begin
   // before the ranks meet.
   void meet_after_library(Direction direction);
-  static std::int64_t bytes_of(const Arguments& arguments);
+  // Whether the file takes other bytes than those of memory, or of each number's in reverse.
+  bool converts(const Arguments& arguments) const;
+  // In the file.
+  std::int64_t bytes_of(const Arguments& arguments) const;
   MPI_Offset etypes_of(const Arguments& arguments) const;
-  std::int64_t count_of(const Arguments& arguments) const;
   std::string refusal(const Arguments& arguments) const;
   // Collective; throws ferry::Error on all ranks if Ferry cannot have the view.
-  void take_view(MPI_Offset displacement, MPI_Datatype filetype, const std::string& refusal,
-                 const collective::Representation& representation);
+  void take_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
+                 const std::string& refusal,
+                 const std::shared_ptr<const DataRepresentation>& conversion);
   std::int64_t move_here(Direction direction, MPI_Offset offset, const Arguments& arguments);
   collective::File& file_here();
   // The transfers of collective calls.
-  collective::Transfer start(Direction direction, MPI_Offset offset, const Arguments& arguments);
+  struct Started {
+    collective::Transfer transfer;
+    std::shared_ptr<const MovedData> data;  // null: it will fail
+  };
+  Started start(Direction direction, MPI_Offset offset, const Arguments& arguments);
   std::int64_t carry_out(Direction direction, MPI_Offset offset, const Arguments& arguments);
   // In atomic mode: moves the data now; agrees with the other ranks on errors later.
   struct InTurn {
@@ -221,14 +234,18 @@ class OpenedFile {
   }
   // Throws ferry::Error if this rank cannot take part: left_errno if the MPI library may be able
   // to, and has the file.
-  std::shared_ptr<const collective::TypeMap> memory_of(const Arguments& arguments) const;
+  std::shared_ptr<const MovedData> data_of(Direction direction, const Arguments& arguments) const;
   // Null: why this rank cannot take part, which the others wait to be told.
   struct Refusal {
     int error = 0;
     std::string why;
   };
-  std::shared_ptr<const collective::TypeMap> memory_of(const Arguments& arguments,
-                                                       Refusal& refusal) const;
+  std::shared_ptr<const MovedData> data_of(Direction direction, const Arguments& arguments,
+                                           Refusal& refusal) const;
+  // A view without data shows nothing, however much a program asks for.
+  std::int64_t count_of(const MovedData& data) const {
+    return view_->data_bytes() == 0 ? 0 : data.count();
+  }
 
   const bool is_first_rank_;
   MPI_File handle_;
@@ -239,6 +256,8 @@ class OpenedFile {
   std::int64_t etype_bytes_ = 1;
   std::int64_t displacement_ = 0;
   collective::Representation representation_;
+  std::unique_ptr<const ConvertingView> converting_view_;
+  std::shared_ptr<const DataRepresentation> conversion_;  // null: native
   std::shared_ptr<const collective::TypeMap> view_ = std::make_shared<collective::TypeMap>();
   std::string view_left_;                  // why the library carries out transfers with this view
   bool some_lost_ = false;                 // the library has no position in it on some rank
@@ -246,7 +265,7 @@ class OpenedFile {
   std::atomic<MPI_Offset> position_ = 0;   // of such a file; in etypes
   std::atomic<bool> atomic_ = false;
   bool is_closed_ = false;  // by the end of the program, which may go on to use the handle
-  std::variant<std::monostate, collective::Transfer, InTurn> split_;  // that was begun
+  std::variant<std::monostate, Started, InTurn> split_;  // that was begun
   std::atomic<std::int64_t> transfers_ = 0;  // threads may wait for requests at the same time
   std::atomic<std::int64_t> bytes_ = 0;
   std::int64_t left_ = 0;

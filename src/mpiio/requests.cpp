@@ -25,7 +25,7 @@ int nothing_to_cancel(void* /*state*/, int /*complete*/) {
 struct PendingRequest {
   MPI_File handle = MPI_FILE_NULL;
   collective::Transfer transfer;
-  std::function<void(std::int64_t)> count;
+  std::function<std::int64_t(std::int64_t)> finish;
   // Libraries ask several times how it ended.
   std::mutex mutex;
   bool is_told = false;
@@ -39,8 +39,7 @@ struct PendingRequest {
     // not have the last of them, whose end waits for it.
     collective::Transfer ended = std::exchange(transfer, {});
     try {
-      moved = ended.wait();
-      count(moved);
+      moved = finish(ended.wait());
     } catch (...) {
       code = code_of_exception();
       call_handler(handle, code);
@@ -113,12 +112,12 @@ bool can_be_pending() {
 }
 
 void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer transfer,
-                  std::function<void(std::int64_t)> count) {
+                  std::function<std::int64_t(std::int64_t)> finish) {
   // The request has it until free_pending().
   auto* pending = std::make_unique<PendingRequest>().release();
   pending->handle = handle;
   pending->transfer = std::move(transfer);
-  pending->count = std::move(count);
+  pending->finish = std::move(finish);
   if (has_thread()) {
     PMPI_Grequest_start(fill_in_pending, free_pending, nothing_to_cancel, pending, request);
   } else {

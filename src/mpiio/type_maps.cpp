@@ -49,4 +49,15 @@ Kept map_of(MPI_Datatype type) {
   return map;
 }
 
+MPI_Datatype copy_of(MPI_Datatype type) {
+  if (collective::is_named(type)) return type;
+  MPI_Datatype copy = MPI_DATATYPE_NULL;
+  PMPI_Type_dup(type, &copy);
+  return copy;
+}
+
+KeptType::~KeptType() {
+  if (!collective::is_named(type_)) PMPI_Type_free(&type_);
+}
+
 }  // namespace ferry::mpiio

@@ -99,7 +99,7 @@ enum class Way : std::uint8_t { all, started, alone, count };
 TEST_P(FileOrders, BytesGoWhereTheViewSays) {
   Random random;
   const SharedDirectory directory;
-  const std::uint64_t rounds = scaled(24);
+  const std::uint64_t rounds = scaled(10);
   for (std::uint64_t i = 0; i < rounds; ++i) {
     const OddCall call(random, false);
     const auto way = static_cast<Way>(random.below(static_cast<std::uint64_t>(Way::count)));
@@ -140,7 +140,7 @@ TEST_P(FileOrders, BytesGoWhereTheViewSays) {
 TEST_P(FileOrders, ReadsMayOverlap) {
   Random random;
   const SharedDirectory directory;
-  const std::uint64_t rounds = scaled(24);
+  const std::uint64_t rounds = scaled(10);
   for (std::uint64_t i = 0; i < rounds; ++i) {
     const OddCall call(random, random.one_in(2));
     const auto way = static_cast<Way>(random.below(static_cast<std::uint64_t>(Way::count)));

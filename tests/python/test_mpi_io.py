@@ -652,7 +652,7 @@ def test_edges_on_a_server(server: Server, tmp_path: Path, mode: str) -> None:
     found = cases(there.stdout)
     assert found.pop("seek_shared before the file") == "[argument] [argument]"
     assert found.pop("nonblocking ones that one rank refuses") == "[errors, handled 5] [errors, handled 5]"
-    assert found.pop("numbers in a view of bytes") == "[argument] [argument]"
+    assert found.pop("numbers in a view of bytes") == "[done] [done]"
     assert found.pop("a complex number") == "[two] [two]"
     if mode == "threads":
         assert found.pop("beside calls that fail") == "[all] [all]"
@@ -681,6 +681,33 @@ def test_edges_on_a_server(server: Server, tmp_path: Path, mode: str) -> None:
     # MPI_Finalize closes a file that stayed open.
     assert (server.folder / "file").read_bytes() == b"ooss"
     assert re.search(r"^ferry-run: .*: 1 collective transfers", there.stderr, re.MULTILINE), there.stderr
+
+
+# What MPICH 4.0 has otherwise than MPI states. It ends the program where it meets pairs, structures and MPI_WCHAR.
+WRONG_IN_MPICH = {"MPI_LONG", "MPI_UNSIGNED_LONG", "MPI_DOUBLE_COMPLEX"}
+IN_EXTERNAL32 = {
+    "structures at random": "right",
+    "every other long": "16 24 28",
+    "their extent": "20",
+    "longs before the end": "3 -1",
+    "the view's name": "external32",
+}
+
+
+def test_external32_on_a_server(server: Server, tmp_path: Path) -> None:
+    done = under_ferry(2, BUILD / "mpiio_external32", server.named("file"), SEED)
+    assert transfers(done) > 0, done.stderr
+    found = cases(done.stdout)
+    wrong = {name: seen for name, seen in found.items() if name not in IN_EXTERNAL32 and seen != "[right] [right]"}
+    assert wrong == {}, f"seed {SEED}"
+    assert {name: found[name] for name in IN_EXTERNAL32} == {
+        name: f"[{seen}] [{seen}]" for name, seen in IN_EXTERNAL32.items()
+    }, f"seed {SEED}"
+    if OPEN_MPI:
+        return
+    plain = cases(mpi(2, BUILD / "mpiio_external32", tmp_path / "plain").stdout)
+    assert len(plain) == 13
+    assert {name for name in plain if found[name] != plain[name]} == WRONG_IN_MPICH
 
 
 def test_hints_and_variables_on_a_server(server: Server, tmp_path: Path) -> None:

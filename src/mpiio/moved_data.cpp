@@ -1,0 +1,51 @@
+#include "mpiio/moved_data.hpp"
+
+#include <utility>
+
+#include <ferry/byte_order.hpp>
+
+namespace ferry::mpiio {
+
+MovedData::MovedData(const Arguments& arguments)
+    : arguments_(arguments),
+      base_(arguments.buffer),
+      map_(map_of(arguments.type)),
+      count_(arguments.count) {}
+
+MovedData::MovedData(const Arguments& arguments, Direction direction,
+                     std::shared_ptr<const DataRepresentation> conversion,
+                     std::int64_t swapped_bytes)
+    : arguments_(arguments),
+      direction_(direction),
+      conversion_(std::move(conversion)),
+      type_(std::make_unique<const KeptType>(arguments.type)),
+      swapped_bytes_(swapped_bytes),
+      map_(map_of(MPI_BYTE)),
+      count_(arguments.count * conversion_->size_in_file(arguments.type)) {
+  buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(count_));
+  base_ = buffer_.get();
+  if (direction == Direction::write) {
+    conversion_->to_file(arguments.buffer, arguments.count, arguments.type, buffer_.get());
+    swap(count_);
+  }
+}
+
+void MovedData::swap(std::int64_t bytes) const {
+  if (swapped_bytes_ == 1) return;
+  const auto element = static_cast<std::size_t>(swapped_bytes_);
+  swap_bytes(buffer_.get(), static_cast<std::size_t>(bytes) / element * element, element);
+}
+
+std::int64_t MovedData::finish(std::int64_t moved) const {
+  if (conversion_ == nullptr) return moved;
+  if (direction_ == Direction::read) {
+    swap(moved);
+    return conversion_->from_file(arguments_.buffer, arguments_.count, type_->get(), buffer_.get(),
+                                  moved);
+  }
+  MPI_Count bytes = 0;
+  PMPI_Type_size_x(type_->get(), &bytes);
+  return moved == 0 ? 0 : bytes * arguments_.count;
+}
+
+}  // namespace ferry::mpiio
