@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -267,7 +268,7 @@ int file_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype,
   if (why.empty() || !file->is_alone()) return result;
   before->restore();  // on all ranks
   if (result != MPI_SUCCESS) return result;
-  return guarded(handle, [&] { throw Error(ENOTSUP, why); });
+  return guarded(handle, [&] { throw Error(file->error_of_view(), why); });
 }
 
 int file_get_view(MPI_File handle, MPI_Offset* displacement, MPI_Datatype* etype,
@@ -373,6 +374,49 @@ int file_preallocate(MPI_File handle, MPI_Offset bytes) {
   const auto file = find(handle);
   if (!is_alone(file)) return library().file_preallocate(handle, bytes);
   return guarded(handle, [&] { file->grow(bytes); });
+}
+
+// ---- representations ---------------------------------------------------------------------------
+
+// MPICH registers no name that has conversion functions, so that the library is not asked.
+// Fortran's functions take other parameters than C's, but its wrapper passes them as if they were
+// C's: what comes from there is the library's.
+template <auto Member, class Count, class Convert>
+int register_datarep(const char* name, Convert* read, Convert* write,
+                     MPI_Datarep_extent_function* extent, void* state, std::intptr_t in_fortran) {
+  if (in_fortran != 0) return (library().*Member)(name, read, write, extent, state);
+  const std::size_t bytes = std::strlen(name);
+  if (bytes == 0 || bytes >= MPI_MAX_DATAREP_STRING || extent == nullptr)
+    return report(MPI_FILE_NULL, MPI_ERR_ARG);
+  if (is_representation(name)) return report(MPI_FILE_NULL, MPI_ERR_DUP_DATAREP);
+  const auto with_state = [state](Convert* function) {
+    ConversionFunctions::Convert convert;
+    if (function == nullptr) return convert;
+    return convert = [=](void* memory, MPI_Datatype type, MPI_Count count, void* file,
+                         MPI_Offset position) {
+      return function(memory, type, static_cast<Count>(count), file, position, state);
+    };
+  };
+  return guarded(MPI_FILE_NULL, [&] {
+    register_representation(
+        name, {with_state(read), with_state(write),
+               [=](MPI_Datatype type, MPI_Aint* bytes_of) { return extent(type, bytes_of, state); },
+               std::numeric_limits<Count>::max()});
+  });
+}
+
+void take_representations(void** functions) {
+  const auto take = [&]<class Function>(Function*& kept, CallIndex index, void* ours) {
+    stand_in(kept, functions[static_cast<int>(index)], reinterpret_cast<Function*>(ours));
+  };
+  take(library().Register_datarep, CallIndex::Register_datarep,
+       reinterpret_cast<void*>(&register_datarep<&MpiFunctions::Register_datarep, int,
+                                                 MPI_Datarep_conversion_function>));
+#if MPI_VERSION >= 4
+  take(library().Register_datarep_c, CallIndex::Register_datarep_c,
+       reinterpret_cast<void*>(&register_datarep<&MpiFunctions::Register_datarep_c, MPI_Count,
+                                                 MPI_Datarep_conversion_function_c>));
+#endif
 }
 
 // ---- transfers: what to do follows from a function's parameters --------------------------------
@@ -524,5 +568,6 @@ extern "C" __attribute__((visibility("default"))) void ferry_mpiio_take(void** f
   functions[static_cast<int>(CallIndex::file_##name)] = nullptr;
   FERRY_MPIIO_LARGE_CALLS(FERRY_MPIIO_LEAVE_OUT)
 #endif
+  take_representations(functions);
   take_tool_calls(functions);
 }

@@ -98,6 +98,11 @@
   CALL(read_ordered_begin_c, ORDERED)    \
   CALL(write_ordered_begin_c, ORDERED)
 
+// Those that make names of data representations known: CALL(what follows "MPI_"). They have a word
+// more than MPI's: whether the program calls them in Fortran.
+#define FERRY_MPIIO_REPRESENTATION_CALLS(CALL) CALL(Register_datarep)
+#define FERRY_MPIIO_LARGE_REPRESENTATION_CALLS(CALL) CALL(Register_datarep_c)
+
 // The functions of MPI's tool interface (MPI 4.0, chapter 15) that do so, too, to show variables of
 // Ferry's: CALL(what follows "MPI_T_", SHORT or LONG: at most six parameters, or at most thirteen).
 #define FERRY_MPIIO_BASIC_TOOL_CALLS(CALL) \
@@ -145,7 +150,11 @@ enum class CallIndex : int {
 #define FERRY_MPIIO_INDEX(name, length) tool_##name,
       FERRY_MPIIO_BASIC_TOOL_CALLS(FERRY_MPIIO_INDEX) FERRY_MPIIO_EVENT_CALLS(FERRY_MPIIO_INDEX)
 #undef FERRY_MPIIO_INDEX
-          count
+#define FERRY_MPIIO_INDEX(name) name,
+          FERRY_MPIIO_REPRESENTATION_CALLS(FERRY_MPIIO_INDEX)
+              FERRY_MPIIO_LARGE_REPRESENTATION_CALLS(FERRY_MPIIO_INDEX)
+#undef FERRY_MPIIO_INDEX
+                  count
 };
 inline constexpr int call_count = static_cast<int>(CallIndex::count);
 

@@ -43,6 +43,8 @@ int class_of(int error) {
       return MPI_ERR_BAD_FILE;
     case ENOTSUP:
       return MPI_ERR_UNSUPPORTED_OPERATION;
+    case EILSEQ:  // a program's own function for it
+      return MPI_ERR_CONVERSION;
     default:
       return MPI_ERR_IO;
   }

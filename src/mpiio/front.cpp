@@ -36,6 +36,10 @@ constexpr const char* names[] = {
 #define FERRY_MPIIO_NAME(name, length) "PMPI_T_" #name,
         FERRY_MPIIO_BASIC_TOOL_CALLS(FERRY_MPIIO_NAME) FERRY_MPIIO_EVENT_CALLS(FERRY_MPIIO_NAME)
 #undef FERRY_MPIIO_NAME
+#define FERRY_MPIIO_NAME(name) "PMPI_" #name,
+            FERRY_MPIIO_REPRESENTATION_CALLS(FERRY_MPIIO_NAME)
+                FERRY_MPIIO_LARGE_REPRESENTATION_CALLS(FERRY_MPIIO_NAME)
+#undef FERRY_MPIIO_NAME
 };
 constexpr const char* calls_name = "libferry_mpiio_calls.so";
 
@@ -267,6 +271,15 @@ Word call(CallIndex index, Words... words) {
   return fits ? code : 2;  // MPI_ERR_COUNT of MPICH and Open MPI
 }
 
+// Whether the code at this address is an MPI library's for Fortran.
+bool is_for_fortran(const void* address) {
+  Dl_info info{};
+  if (dladdr(address, &info) == 0) return false;
+  for (const char* part : {"fort", "mpifh", "usempi", "mpi_mpif"})
+    if (std::strstr(info.dli_fname, part) != nullptr) return true;
+  return false;
+}
+
 }  // namespace
 
 // The names with "P" as well: tools that were preloaded earlier (Darshan) call those, and so do the
@@ -292,6 +305,18 @@ FERRY_MPIIO_LARGE_CALLS(FERRY_MPIIO_DEFINE)
       FERRY_MPIIO_EXPORT_##length(PMPI_T_##name, tool_##name)
 FERRY_MPIIO_BASIC_TOOL_CALLS(FERRY_MPIIO_DEFINE_TOOL)
 FERRY_MPIIO_EVENT_CALLS(FERRY_MPIIO_DEFINE_TOOL)
+
+#define FERRY_MPIIO_EXPORT_REGISTER(symbol, index)                                              \
+  extern "C" __attribute__((visibility("default"))) Word symbol(Word a, Word b, Word c, Word d, \
+                                                                Word e) {                       \
+    const bool in_fortran = is_for_fortran(__builtin_return_address(0));                        \
+    return call(CallIndex::index, a, b, c, d, e, Word{in_fortran});                             \
+  }
+#define FERRY_MPIIO_DEFINE_REGISTER(name)       \
+  FERRY_MPIIO_EXPORT_REGISTER(MPI_##name, name) \
+  FERRY_MPIIO_EXPORT_REGISTER(PMPI_##name, name)
+FERRY_MPIIO_REPRESENTATION_CALLS(FERRY_MPIIO_DEFINE_REGISTER)
+FERRY_MPIIO_LARGE_REPRESENTATION_CALLS(FERRY_MPIIO_DEFINE_REGISTER)
 
 #define FERRY_MPIIO_ERROR_STRING(symbol)                                               \
   extern "C" __attribute__((visibility("default"))) int symbol(int code, char* buffer, \

@@ -25,6 +25,12 @@ struct MpiFunctions {
 #define FERRY_MPIIO_MEMBER(name, length) decltype(&PMPI_T_##name) tool_##name = nullptr;
   FERRY_MPIIO_TOOL_CALLS(FERRY_MPIIO_MEMBER)
 #undef FERRY_MPIIO_MEMBER
+#define FERRY_MPIIO_MEMBER(name) decltype(&PMPI_##name) name = nullptr;
+  FERRY_MPIIO_REPRESENTATION_CALLS(FERRY_MPIIO_MEMBER)
+#if MPI_VERSION >= 4
+  FERRY_MPIIO_LARGE_REPRESENTATION_CALLS(FERRY_MPIIO_MEMBER)
+#endif
+#undef FERRY_MPIIO_MEMBER
 };
 
 // Puts `ours` into the place of the library's function, and keeps that.

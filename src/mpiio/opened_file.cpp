@@ -205,6 +205,7 @@ std::string OpenedFile::set_view(int result, MPI_Offset displacement, MPI_Dataty
   } catch (const Error& error) {
     // On all ranks: H2.
     std::string left = "the view: " + error.reason();
+    error_of_view_ = error.code().value() == EILSEQ ? EILSEQ : ENOTSUP;
     if (alone_) return left;  // an error, and the view is the one before
     view_left_ = left;        // the library keeps to the view, or has said what is wrong with it
   }
@@ -234,6 +235,8 @@ void OpenedFile::take_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Data
       const int element = conversion == external32() ? static_cast<int>(element_bytes(etype)) : 0;
       if (element > 0) representation = {ByteOrder::big, element};
     }
+  } catch (const Error& error) {
+    file_.refuse(Call::set_view, error.reason(), error.code().value());
   } catch (const std::exception& error) {
     file_.refuse(Call::set_view, error.what());
   }
@@ -414,7 +417,21 @@ std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
   const std::int64_t moved = direction == Direction::read
                                  ? file_.read_at_all(at, data->base(), data->map(), count)
                                  : file_.write_at_all(at, data->base(), data->map(), count);
-  return data->finish(moved);
+  return finish_on_all(direction, *data, moved);
+}
+
+std::int64_t OpenedFile::finish_on_all(Direction direction, const MovedData& data,
+                                       std::int64_t moved) {
+  if (direction == Direction::write || conversion_ == nullptr || !conversion_->may_fail())
+    return data.finish(moved);
+  Refusal refusal;
+  try {
+    moved = data.finish(moved);
+  } catch (const Error& error) {
+    refusal = {error.code().value(), error.reason()};
+  }
+  file_.refuse(call_of(direction), refusal.why, refusal.error);
+  return moved;
 }
 
 OpenedFile::Started OpenedFile::start(Direction direction, MPI_Offset offset,
@@ -426,13 +443,13 @@ OpenedFile::Started OpenedFile::start(Direction direction, MPI_Offset offset,
   if (data == nullptr) {
     // What has begun cannot be left to the library.
     const int error = refusal.error == left_errno ? ENOTSUP : refusal.error;
-    return {file_.irefuse(call_of(direction), refusal.why, error), nullptr};
+    return {file_.irefuse(call_of(direction), refusal.why, error), nullptr, direction};
   }
   const std::int64_t count = count_of(*data);
   collective::Transfer transfer = direction == Direction::read
                                       ? file_.iread_at_all(at, data->base(), data->map(), count)
                                       : file_.iwrite_at_all(at, data->base(), data->map(), count);
-  return {std::move(transfer), std::move(data)};
+  return {std::move(transfer), std::move(data), direction};
 }
 
 OpenedFile::InTurn OpenedFile::move_in_turn(Direction direction, MPI_Offset offset,
@@ -545,7 +562,7 @@ void OpenedFile::end(MPI_Status* status) {
   } else {
     auto& started = std::get<Started>(begun);
     moved = started.transfer.wait();
-    moved = started.data->finish(moved);
+    moved = finish_on_all(started.direction, *started.data, moved);
   }
   count(moved);
   fill_in(status, moved);

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -87,6 +88,8 @@ class OpenedFile {
   // Returns why Ferry cannot have it, or nothing.
   std::string set_view(int result, MPI_Offset displacement, MPI_Datatype etype,
                        MPI_Datatype filetype, const char* representation);
+  // The errno of the last view that was refused.
+  int error_of_view() const { return error_of_view_; }
   void set_atomicity(bool atomic) { atomic_ = atomic; }
 
   // Collective. Fill in the status; throw ferry::Error or LeftToLibrary on all ranks.
@@ -206,6 +209,7 @@ class OpenedFile {
   struct Started {
     collective::Transfer transfer;
     std::shared_ptr<const MovedData> data;  // null: it will fail
+    Direction direction = Direction::read;
   };
   Started start(Direction direction, MPI_Offset offset, const Arguments& arguments);
   std::int64_t carry_out(Direction direction, MPI_Offset offset, const Arguments& arguments);
@@ -235,6 +239,8 @@ class OpenedFile {
   // Throws ferry::Error if this rank cannot take part: left_errno if the MPI library may be able
   // to, and has the file.
   std::shared_ptr<const MovedData> data_of(Direction direction, const Arguments& arguments) const;
+  // Of data that was moved in a collective call. A program's own conversion may fail on one rank.
+  std::int64_t finish_on_all(Direction direction, const MovedData& data, std::int64_t moved);
   // Null: why this rank cannot take part, which the others wait to be told.
   struct Refusal {
     int error = 0;
@@ -259,6 +265,7 @@ class OpenedFile {
   std::unique_ptr<const ConvertingView> converting_view_;
   std::shared_ptr<const DataRepresentation> conversion_;  // null: native
   std::shared_ptr<const collective::TypeMap> view_ = std::make_shared<collective::TypeMap>();
+  int error_of_view_ = ENOTSUP;
   std::string view_left_;                  // why the library carries out transfers with this view
   bool some_lost_ = false;                 // the library has no position in it on some rank
   std::unique_ptr<SharedNumbers> shared_;  // of a file that Ferry has alone

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include <mpi.h>
 
@@ -19,6 +21,8 @@ class DataRepresentation {
   DataRepresentation(const DataRepresentation&) = delete;
   DataRepresentation& operator=(const DataRepresentation&) = delete;
 
+  // Whether converting may fail on one rank alone.
+  virtual bool may_fail() const { return false; }
   // The bytes of a predefined datatype in the file. Throws ferry::Error if it has none there.
   virtual std::int64_t bytes_in_file(MPI_Datatype named) const = 0;
   // Converts copies of a datatype that lie side by side in memory. Both throw ferry::Error.
@@ -35,7 +39,22 @@ class DataRepresentation {
   collective::TypeMap map_in_file(MPI_Datatype type) const;
 };
 
-// Null: there is none of that name.
+// What a program registers (MPI 4.0, 14.5.3): the functions by which its data is converted, with an
+// int or an MPI_Count. Null: the file has the bytes of memory.
+struct ConversionFunctions {
+  using Convert = std::function<int(void* memory, MPI_Datatype type, MPI_Count count, void* file,
+                                    MPI_Offset position)>;
+  Convert read;
+  Convert write;
+  std::function<int(MPI_Datatype named, MPI_Aint* extent)> extent;
+  MPI_Count count_max = 0;  // in a call
+};
+
+// Returns whether the name was free. They stay.
+bool register_representation(const std::string& name, ConversionFunctions functions);
+bool is_representation(const std::string& name);
+
+// Null: there is none of that name, or it converts nothing.
 std::shared_ptr<const DataRepresentation> representation_named(const char* name);
 
 // The size of the numbers that a datatype is made of, if all have the same, and in "external32" the

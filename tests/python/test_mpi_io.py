@@ -710,6 +710,56 @@ def test_external32_on_a_server(server: Server, tmp_path: Path) -> None:
     assert {name for name in plain if found[name] != plain[name]} == WRONG_IN_MPICH
 
 
+BY_EACH = {"a function that fails to write on one rank", "one that fails to read", "in the second half"}
+REGISTERED = {
+    "registering": "done",
+    "twice": "duplicate",
+    "as native": "duplicate",
+    "as external32": "duplicate",
+    "a long name": "argument",
+    "with large counts": "done",
+    "without functions": "done",
+    "without functions that it needs": "done",
+    "the view": "done",
+    "its name and the extent of four": "right 8",
+    "writing": "done 8, done 8, done 8, done 8",
+    "the position, and the place of the sixth": "8 18",
+    "the size": "138",
+    "reading": "done 8, done 8, done 8, done 8",
+    "what was read": "right",
+    "reading over the end": "done 2",
+    "the bytes in the file": "right",
+    "writing much": "done 800000 in pieces",
+    "reading much": "done 800000 in pieces",
+    "what that read": "right",
+    "positions": "right",
+    "a function that fails to write on one rank": "conversion",
+    "one that fails to read": "conversion",
+    "in the second half": "conversion",
+    "the next": "done",
+    "a datatype that it has not": "conversion",
+    "sizes that need a function": "conversion",
+    "a name that is not registered": "unsupported",
+    "writing without functions": "done 8",
+    "reading so": "done 8",
+    "the same without it": "right",
+}
+
+
+def test_representations_that_a_program_registers(server: Server) -> None:
+    done = under_ferry(2, BUILD / "mpiio_datareps", server.named("file"))
+    assert transfers(done) > 0, done.stderr
+    found = cases(done.stdout)
+    assert found.pop("alone") == "[conversion] [done]"  # a call of each rank
+    displaced = {name: seen for name, seen in found.items() if seen != f"[{REGISTERED[name]}] [{REGISTERED[name]}]"}
+    # The second rank's view begins 8 bytes later.
+    assert displaced == {"the position, and the place of the sixth": "[8 18] [8 26]"}
+    assert found.keys() == REGISTERED.keys()
+    lines = done.stdout.splitlines()
+    with_both = lines[lines.index(next(line for line in lines if line.startswith("the view:"))) :]
+    assert sum(line.startswith("writing: ") for line in with_both) == (1 if OPEN_MPI else 2)
+
+
 def test_hints_and_variables_on_a_server(server: Server, tmp_path: Path) -> None:
     (tmp_path / "hints").write_text("cb_nodes 1\n")
     variables = {"ROMIO_HINTS": str(tmp_path / "hints"), "ROMIO_PRINT_HINTS": ""}
