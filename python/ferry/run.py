@@ -94,7 +94,8 @@ def _additions(options: RunOptions, targets: Sequence[maps.Target], environment:
     folders = maps.served_folders(options.maps)
     rules = [_buffer_rule(text) for text in options.buffers]
     summary = _summary_place(options.summary)
-    libraries = [_library(LIBRARY), *([_library(MPI_IO_LIBRARY)] if options.mpi_io else [])]
+    # Tools that count MPI-IO call the functions of what is preloaded behind them.
+    first, last = [_library(LIBRARY)], [_library(MPI_IO_LIBRARY)] if options.mpi_io else []
     found, started = daemon.ensure(options.cache, IDLE_S)
     if options.cache not in (None, found["cache_bytes"]):
         size = format_size(found["cache_bytes"])
@@ -111,9 +112,9 @@ def _additions(options: RunOptions, targets: Sequence[maps.Target], environment:
         ]:
             streams.say(line)
     preloaded = re.split(r"[\s:]+", environment.get("LD_PRELOAD", ""))
-    others = [name for name in preloaded if name not in ("", *libraries) and not name.endswith(f"/{MPI_IO_LIBRARY}")]
+    others = [name for name in preloaded if name not in ("", *first) and not name.endswith(f"/{MPI_IO_LIBRARY}")]
     variables = {
-        "LD_PRELOAD": ":".join([*libraries, *others]),
+        "LD_PRELOAD": ":".join([*first, *others, *last]),
         "FERRY_RUN_SOCKET": daemon.socket_path(),
         "FERRY_RUN_MAP": ":".join(folders),
         "FERRY_RUN_SUMMARY": summary,

@@ -574,6 +574,50 @@ def test_what_is_no_regular_file_is_left_to_the_library(tmp_path: Path, path: st
 # ---- the command, and files without a mount --------------------------------------------------------
 
 
+# Counts a function as Darshan does: it calls the one of the library that comes behind it.
+TOOL = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+static int calls;
+int MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void* data, int count, MPI_Datatype type,
+                          MPI_Status* status) {
+  int (*next)(MPI_File, MPI_Offset, const void*, int, MPI_Datatype, MPI_Status*);
+  *(void**)&next = dlsym(RTLD_NEXT, "PMPI_File_write_at_all");
+  ++calls;
+  return next(file, offset, data, count, type, status);
+}
+__attribute__((destructor)) static void tell(void) {
+  if (calls > 0) fprintf(stderr, "the tool: %d calls\\n", calls);
+}
+"""
+WRITING_PROGRAM = """
+#include <mpi.h>
+int main(int n, char** v) {
+  MPI_File f;
+  MPI_Init(&n, &v);
+  int bad = MPI_File_open(MPI_COMM_WORLD, v[1], MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &f);
+  for (int i = 0; !bad && i < 3; ++i) bad = MPI_File_write_at_all(f, i, "data", 1, MPI_BYTE, MPI_STATUS_IGNORE);
+  if (!bad) bad = MPI_File_close(&f);
+  MPI_Finalize();
+  return bad != 0;
+}
+"""
+
+
+def test_a_preloaded_tool_counts_what_ferry_carries_out(node: Node, tmp_path: Path) -> None:
+    compile_c = [compiler_of("cc"), "-x", "c", "-"]
+    tool, program = tmp_path / "tool.so", tmp_path / "program"
+    subprocess.run([*compile_c, "-shared", "-fPIC", "-o", str(tool)], input=TOOL, text=True, check=True)
+    subprocess.run([*compile_c, "-o", str(program)], input=WRITING_PROGRAM, text=True, check=True)
+    node.command.environment["LD_PRELOAD"] = str(tool)
+    done = node.command.run("run", "--mpi-io", "--summary", "--", MPIEXEC, "-n", 2, program, node.folder / "file")
+    assert transfers(done) == 3
+    assert done.stderr.count("the tool: 3 calls\n") == 2
+
+
 def test_the_command(node: Node, tmp_path: Path) -> None:
     words = [MPIEXEC, "-n", 2, BUILD / "mpiio_random_calls", node.folder / "file", SEED, 40]
     summary = tmp_path / "summary"
