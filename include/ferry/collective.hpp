@@ -192,11 +192,12 @@ struct Order;
 class Transfer {
  public:
   Transfer() = default;  // an empty transfer, done
-  // Waits for it and for earlier ones. Returns the bytes moved, or throws like the blocking call on
-  // every rank; repeatable.
+  // Waits for it and for earlier ones of its file; those of other files go on meanwhile. Returns
+  // the bytes moved, or throws like the blocking call on every rank; repeatable.
   std::int64_t wait();
-  // Whether it is done, so that wait() does not block. Does not wait if a thread makes progress
-  // (Options::progress_thread), else executes the transfer like wait().
+  // Whether it is done, so that wait() does not block. If no thread makes progress
+  // (Options::progress_thread), executes of this and other files' transfers what does not have to
+  // wait for other ranks or a storage.
   bool test();
   // Has `call` called when it is done: now, or by the thread that completes it. Once for each
   // transfer; `call` may not use the file, and must not throw.

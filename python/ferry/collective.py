@@ -112,8 +112,8 @@ class Transfer:
     def done(self) -> bool:
         """Whether it has ended, with or without an error.
 
-        Does not wait if MPI was initialised with MPI_THREAD_MULTIPLE, as mpi4py does by default;
-        otherwise it completes the transfer, as ``result`` does.
+        Does not wait. If MPI was initialised with less than MPI_THREAD_MULTIPLE (mpi4py's default),
+        transfers go on in this call, in ``result`` and in blocking calls of any file alone.
         """
         return bool(self._native.test())
 

@@ -1,28 +1,14 @@
 // MPI_Finalize while transfers are under way.
-#include <mutex>
-#include <vector>
-
 #include <mpi.h>
 
-#include "base/forks.hpp"
 #include "collective/orders.hpp"
 
 namespace ferry::collective {
 namespace {
 
-// Of the files that are open, in the order of their openings: ranks that have several of them in
-// common opened those in the same order, so that none waits for another here.
-struct OpenOrders {
-  std::mutex mutex;
-  std::vector<std::weak_ptr<Orders>> all;
-};
-
 // MPI calls it first of all in MPI_Finalize, where ranks can still exchange messages.
 int complete_all(MPI_Comm /*communicator*/, int /*key*/, void* /*value*/, void* /*state*/) {
-  auto& open = of_this_process<OpenOrders>();
-  const std::lock_guard lock(open.mutex);
-  for (const auto& one : open.all)
-    if (const std::shared_ptr<Orders> orders = one.lock()) orders->finish_all();
+  Orders::finish_those_of_all_files();
   return MPI_SUCCESS;
 }
 
@@ -38,13 +24,9 @@ bool ask_mpi() {
 
 }  // namespace
 
-void complete_before_finalize(const std::shared_ptr<Orders>& orders) {
+void complete_before_finalize() {
   static const bool is_asked = ask_mpi();
   static_cast<void>(is_asked);
-  auto& open = of_this_process<OpenOrders>();
-  const std::lock_guard lock(open.mutex);
-  std::erase_if(open.all, [](const auto& one) { return one.expired(); });
-  open.all.push_back(orders);
 }
 
 }  // namespace ferry::collective

@@ -16,6 +16,7 @@
 #include <ferry/byte_order.hpp>
 
 #include "collective/extents.hpp"
+#include "collective/orders.hpp"
 
 namespace ferry::collective {
 namespace {
@@ -313,14 +314,21 @@ std::unique_ptr<std::byte[]> memory_for(const Sieve& sieve) {
   return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(sieve.buffer_bytes));
 }
 
+// Another transfer of this process may hold the range, and has to go on to leave it.
 int set_lock(int descriptor, const Extent& range, short type) {
   struct flock lock {};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = range.offset;
   lock.l_len = range.bytes;
-  while (::fcntl(descriptor, F_OFD_SETLKW, &lock) != 0)
-    if (errno != EINTR) return errno;
+  for (int call = F_OFD_SETLK; ::fcntl(descriptor, call, &lock) != 0;) {
+    const int error = errno;
+    if (error == EAGAIN || error == EACCES) {
+      call = Orders::pause(true) ? F_OFD_SETLK : F_OFD_SETLKW;
+    } else if (error != EINTR) {
+      return error;
+    }
+  }
   return 0;
 }
 

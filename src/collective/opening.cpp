@@ -99,7 +99,7 @@ File::Impl::Impl(MPI_Comm communicator, std::string path, int flags, const Optio
   int threads = MPI_THREAD_SINGLE;
   MPI_Query_thread(&threads);
   orders_ = std::make_shared<Orders>(options.progress_thread && threads == MPI_THREAD_MULTIPLE);
-  complete_before_finalize(orders_);
+  Orders::add(orders_);
 }
 
 std::unique_ptr<File::Impl> File::Impl::make(MPI_Comm communicator, const std::string& path,

@@ -5,11 +5,16 @@
 #include <utility>
 
 #include "base/caught_error.hpp"
+#include "collective/orders.hpp"
 
 namespace ferry::collective {
 
 using storage::Kind;
 using storage::Operation;
+
+bool StorageFile::pause() {
+  return Orders::pause(true);
+}
 
 Batch::~Batch() {
   if (pending_ > 0) file_->finish(*this);

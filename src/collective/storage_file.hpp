@@ -55,7 +55,7 @@ class StorageFile {
               std::reference_wrapper<const bool> write_out, bool changes_threads)
       : counts_(counts),
         write_out_(write_out),
-        calls_(storage, {.depth = 2 * depth, .changes_threads = changes_threads}) {}
+        calls_(storage, {.depth = 2 * depth, .changes_threads = changes_threads}, &pause) {}
 
   // With a layout the file must not exist (O_CREAT | O_EXCL); `layout` becomes the granted one.
   int open(const std::string& path, int flags, unsigned mode, storage::Layout* layout = nullptr);
@@ -99,6 +99,7 @@ class StorageFile {
  private:
   static int errno_of(std::int64_t result) { return result < 0 ? static_cast<int>(-result) : 0; }
   void settle(storage::Operation& operation);
+  static bool pause();
 
   Counts& counts_;
   std::reference_wrapper<const bool> write_out_;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/futex.hpp"
+#include "collective/orders.hpp"
 
 namespace ferry::collective {
 namespace {
@@ -134,7 +135,8 @@ void Team::wait_all(std::span<MPI_Request> requests) const {
     int done = 0;
     MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
     if (done != 0) return;
-    if (polls < polls_min || (has_cpu_ && Clock::now() - begin < spin_max)) continue;
+    const bool is_tired = polls >= polls_min && (!has_cpu_ || Clock::now() - begin >= spin_max);
+    if (Orders::pause(is_tired) || !is_tired) continue;
     std::this_thread::sleep_for(nap);
     nap = std::min(nap * 5 / 4, nap_max);
   }
@@ -148,9 +150,12 @@ void Team::wait_for(std::uint32_t& word, std::uint32_t value,
   for (;;) {
     const std::uint32_t seen = std::atomic_ref(word).load();
     if (seen == value) return;
-    if (has_cpu_ && Clock::now() - begin < spin) continue;
-    int there = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_, &there, MPI_STATUS_IGNORE);
+    const bool is_tired = !has_cpu_ || Clock::now() - begin >= spin;
+    if (is_tired) {
+      int there = 0;
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_, &there, MPI_STATUS_IGNORE);
+    }
+    if (Orders::pause(is_tired) || !is_tired) continue;
     futex_wait_shared(&word, seen, nap_ns);
   }
 }

@@ -1,5 +1,6 @@
 #include "mpiio/requests.hpp"
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -67,19 +68,23 @@ bool has_thread() {
 
 #ifdef MPICH_VERSION
 
-int carry_out(void* state, MPI_Status* /*status*/) {
+int look(void* state, MPI_Status* /*status*/) {
   static_cast<PendingRequest*>(state)->transfer.test();
   return MPI_SUCCESS;
 }
 
-int carry_out_all(int count, void** states, double /*timeout*/, MPI_Status* status) {
-  for (int i = 0; i < count; ++i)
-    carry_out(states[i], status);
+int carry_out_all(int count, void** states, double /*timeout*/, MPI_Status* /*status*/) {
+  for (int i = 0; i < count; ++i) {
+    try {
+      static_cast<PendingRequest*>(states[i])->transfer.wait();
+    } catch (const std::exception&) {  // tell() throws it again
+    }
+  }
   return MPI_SUCCESS;
 }
 
 void start_asked(PendingRequest* pending, MPI_Request* request) {
-  PMPIX_Grequest_start(fill_in_pending, free_pending, nothing_to_cancel, carry_out, carry_out_all,
+  PMPIX_Grequest_start(fill_in_pending, free_pending, nothing_to_cancel, look, carry_out_all,
                        pending, request);
 }
 

@@ -21,10 +21,10 @@ void make_done(MPI_Request* request, std::int64_t bytes);
 bool can_be_pending();
 
 // Of a nonblocking collective transfer: done when that is. Without a thread for it (see
-// collective::Transfer), the first that waits or tests carries it out, and waits for the other
-// ranks. An error goes to the file's error handler, and waiting fails; MPICH's then returns
-// MPI_ERR_OTHER. `finish` gets the bytes that
-// were moved, and returns those that the program sees, or throws.
+// collective::Transfer), waiting and testing carry it out; only waiting waits for the other ranks.
+// An error goes to the file's error handler, and waiting fails; MPICH's then returns
+// MPI_ERR_OTHER. `finish` gets the bytes that were moved, and returns those that the program sees,
+// or throws.
 void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer transfer,
                   std::function<std::int64_t(std::int64_t)> finish);
 

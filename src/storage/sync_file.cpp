@@ -7,7 +7,7 @@
 
 namespace ferry::storage {
 
-SyncCalls::SyncCalls(Storage& storage, QueueOptions options) {
+SyncCalls::SyncCalls(Storage& storage, QueueOptions options, Pause* pause) : pause_(pause) {
   options.doorbell = Doorbell{&doorbell_};
   queue_ = storage.make_queue(options);
 }
@@ -38,9 +38,12 @@ std::int64_t SyncCalls::transfer(File& file, Direction direction, void* data, st
 }
 
 Operation& SyncCalls::next() {
-  for (;;)
-    if (Operation* operation = next_within(std::chrono::hours(1)); operation != nullptr)
-      return *operation;
+  bool looks = pause_ != nullptr;
+  for (;;) {
+    const std::chrono::nanoseconds timeout = looks ? std::chrono::hours(0) : std::chrono::hours(1);
+    if (Operation* operation = next_within(timeout); operation != nullptr) return *operation;
+    looks = pause_ != nullptr && pause_();
+  }
 }
 
 Operation* SyncCalls::next_within(std::chrono::nanoseconds timeout) {

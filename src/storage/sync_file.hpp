@@ -16,8 +16,13 @@ namespace ferry::storage {
 // servers may fall silent.
 class SyncCalls {
  public:
-  // `storage` outlives it. The options' doorbell is not used.
-  explicit SyncCalls(Storage& storage, QueueOptions options = {.depth = 64});
+  // Called where nothing has finished yet. True: it has let something else go on, and the call
+  // looks again; false: the call sleeps.
+  using Pause = bool();
+
+  // `storage` outlives it. The options' doorbell is not used. `pause` may be null.
+  explicit SyncCalls(Storage& storage, QueueOptions options = {.depth = 64},
+                     Pause* pause = nullptr);
   SyncCalls(const SyncCalls&) = delete;
   SyncCalls& operator=(const SyncCalls&) = delete;
 
@@ -36,6 +41,7 @@ class SyncCalls {
   Operation* next_within(std::chrono::nanoseconds timeout);
 
  private:
+  Pause* const pause_;
   std::uint32_t doorbell_ = 0;
   std::unique_ptr<Queue> queue_;
 };

@@ -209,6 +209,121 @@ TEST_P(Nonblocking, StoragesThatFailAndDelayKeepTheOrder) {
   file.close();
 }
 
+// Several rounds of both are under way whichever the ranks wait for.
+TEST_P(Nonblocking, RanksWaitForTwoFilesInAnyOrder) {
+  File one(MPI_COMM_WORLD, directory_ / "one", O_CREAT | O_RDWR, options());
+  File other(MPI_COMM_WORLD, directory_ / "other", O_CREAT | O_RDWR, options());
+  for (File* file : {&one, &other})
+    file->set_view(rank() * 100, TypeMap::strided(1, 100, 100 * ranks()));
+  const std::string first = piece(1);
+  const std::string second = piece(2);
+  for (int round = 0; round < 4; ++round) {
+    std::string got(piece_bytes, '?');
+    std::vector<Transfer> transfers;
+    transfers.push_back(one.iwrite_at_all(round * piece_bytes, bytes_of(first)));
+    transfers.push_back(other.iwrite_at_all(round * piece_bytes, bytes_of(second)));
+    transfers.push_back(one.iread_at_all(round * piece_bytes, bytes_of(got)));
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      Transfer& next = transfers[(i + static_cast<std::size_t>(rank() + round)) % 3];
+      if (round % 2 == 0) poll(next);
+      EXPECT_EQ(next.wait(), piece_bytes);
+    }
+    EXPECT_TRUE(same_bytes(got, first));
+  }
+  expect_at(one, 3 * piece_bytes, first);
+  expect_at(other, 3 * piece_bytes, second);
+  one.close();
+  other.close();
+}
+
+// Some ranks wait for one file before they make a blocking call of another, the others behind it.
+TEST_P(Nonblocking, BlockingCallsLetOtherFilesGoOn) {
+  File one(MPI_COMM_WORLD, directory_ / "one", O_CREAT | O_RDWR, options());
+  File other(MPI_COMM_WORLD, directory_ / "other", O_CREAT | O_RDWR, options());
+  const std::string mine = piece(1);
+  for (int round = 0; round < 3; ++round) {
+    Transfer transfer = one.iwrite_at_all(place(round), bytes_of(mine));
+    if (rank() % 2 == 0) {
+      EXPECT_EQ(transfer.wait(), piece_bytes);
+    }
+    EXPECT_EQ(other.write_at_all(place(round), bytes_of(mine)), piece_bytes);
+    other.sync();
+    EXPECT_EQ(transfer.wait(), piece_bytes);
+  }
+  expect_at(one, place(2), mine);
+  expect_at(other, place(2), mine);
+  one.close();
+  other.close();
+}
+
+TEST_P(Nonblocking, AStorageThatHangsDelaysNoOtherFile) {
+  const auto storage = std::make_shared<FailingStorage>(Random());
+  Options hanging = options();
+  hanging.writers = 1;  // each rank has a storage of its own
+  File one(MPI_COMM_WORLD, "one", O_CREAT | O_RDWR, hanging, storage);
+  File other(MPI_COMM_WORLD, directory_ / "other", O_CREAT | O_RDWR, options());
+  const std::string mine = piece(1);
+  storage->all_hang = true;
+  Transfer hangs = one.iwrite_at_all(place(0), bytes_of(mine));
+  Transfer goes_on = other.iwrite_at_all(place(0), bytes_of(mine));
+  EXPECT_FALSE(hangs.test());
+  EXPECT_EQ(goes_on.wait(), piece_bytes);
+  EXPECT_EQ(other.write_at_all(place(1), bytes_of(mine)), piece_bytes);
+  EXPECT_FALSE(hangs.test());
+  barrier();
+  storage->all_hang = false;
+  EXPECT_EQ(hangs.wait(), piece_bytes);
+  std::string got(piece_bytes, '?');
+  EXPECT_EQ(one.iread_at_all(place(0), bytes_of(got)).wait(), piece_bytes);
+  EXPECT_TRUE(same_bytes(got, mine));
+  expect_at(other, place(1), mine);
+  other.close();
+  one.close();
+}
+
+// The others begin when they hear of this rank.
+TEST_P(Nonblocking, TestingDoesNotWaitForOtherRanks) {
+  File file(MPI_COMM_WORLD, directory_ / "file", O_CREAT | O_RDWR, options());
+  const std::string mine = piece(1);
+  int word = 0;
+  if (rank() > 0) MPI_Recv(&word, 1, MPI_INT, rank() - 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  Transfer transfer = file.iwrite_at_all(place(0), bytes_of(mine));
+  if (rank() + 1 < ranks()) {
+    EXPECT_FALSE(transfer.test());
+    MPI_Send(&word, 1, MPI_INT, rank() + 1, 5, MPI_COMM_WORLD);
+  }
+  poll(transfer);
+  EXPECT_EQ(transfer.wait(), piece_bytes);
+  expect_at(file, place(0), mine);
+  file.close();
+}
+
+TEST_P(Nonblocking, TransfersThatFailBesideOthers) {
+  const auto storage = std::make_shared<FailingStorage>(Random());
+  storage->faults.writes = 1;
+  storage->faults.delays = 2;
+  Options failing = options();
+  failing.writers = 1;
+  File one(MPI_COMM_WORLD, "one", O_CREAT | O_RDWR, failing, storage);
+  File other(MPI_COMM_WORLD, directory_ / "other", O_CREAT | O_RDWR, options());
+  const std::string mine = piece(1);
+  for (int round = 0; round < 4; ++round) {
+    Transfer fails = one.iwrite_at_all(place(round), bytes_of(mine));
+    Transfer refused = one.iwrite_at_all(rank() == 0 ? -1 : 0, bytes_of(mine));
+    Transfer works = other.iwrite_at_all(place(round), bytes_of(mine));
+    if (rank() % 2 == 0) {
+      EXPECT_EQ(works.wait(), piece_bytes);
+    }
+    EXPECT_EQ(error_of([&] { refused.wait(); }), EINVAL);
+    EXPECT_EQ(error_of([&] { fails.wait(); }), EIO);
+    EXPECT_EQ(works.wait(), piece_bytes);
+  }
+  storage->faults.stop();
+  expect_at(other, place(3), mine);
+  other.close();
+  one.close();
+}
+
 // With a thread, a transfer ends without polling.
 TEST(NonblockingThread, AThreadMakesProgressByItself) {
   int threads = 0;

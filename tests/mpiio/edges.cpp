@@ -222,6 +222,60 @@ void of_all_ranks(MPI_File file) {
   print("iread_all", bytes_of(code, statuses[0]) + (in == out ? "" : " wrong"));
 }
 
+// Transfers of two files, which each rank waits for in another order. It tests one of them before
+// the ranks behind it have begun.
+void of_two_files(const char* path) {
+  constexpr int count = 50'000;
+  MPI_File files[] = {open(path, MPI_MODE_RDWR, "a first handle"),
+                      open(path, MPI_MODE_RDWR, "a second handle")};
+  const auto place_of = [](int file, int of) {
+    return MPI_Offset{20'000'000} + MPI_Offset{4} * count * (ranks * file + of);
+  };
+  std::vector<int> data[2];
+  MPI_Request requests[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  MPI_Status statuses[2];
+  int codes[2] = {};
+  const auto see = [&](const char* name) {
+    print(name, bytes_of(codes[0], statuses[0]) + " and " + bytes_of(codes[1], statuses[1]));
+    bool right = true;
+    for (int i = 0; i < 2; ++i) {
+      const int other = (rank + 1) % ranks;
+      std::vector<int> in(count, -1);
+      MPI_File_read_at_all(files[i], place_of(i, other), in.data(), count, MPI_INT, &statuses[i]);
+      const int step = other - rank;
+      for (std::size_t at = 0; at < in.size(); ++at)
+        right = right && in[at] == data[i][at] + step;
+    }
+    print("what is there of both", right ? "right" : "wrong");
+  };
+  int word = 0;
+  if (rank > 0) MPI_Recv(&word, 1, MPI_INT, rank - 1, 12, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  for (int i = 0; i < 2; ++i) {
+    data[i].assign(count, 1000 * i + rank);
+    codes[i] = MPI_File_iwrite_at_all(files[i], place_of(i, rank), data[i].data(), count, MPI_INT,
+                                      &requests[i]);
+  }
+  int done = 0;
+  if (codes[1] == MPI_SUCCESS) MPI_Test(&requests[1], &done, &statuses[1]);
+  const bool too_early = done != 0 && rank + 1 < ranks;
+  if (rank + 1 < ranks) MPI_Send(&word, 1, MPI_INT, rank + 1, 12, MPI_COMM_WORLD);
+  if (codes[0] == MPI_SUCCESS && codes[1] == MPI_SUCCESS) {  // or as in of_all_ranks()
+    for (const int i : {rank % 2, 1 - rank % 2})
+      if (requests[i] != MPI_REQUEST_NULL) codes[i] = MPI_Wait(&requests[i], &statuses[i]);
+    see("nonblocking ones of two files");
+    print("and done before the others begin", too_early ? "yes" : "no");
+  }
+  for (int i = 0; i < 2; ++i) {
+    data[i].assign(count, 5000 * i + rank);
+    MPI_File_write_at_all_begin(files[i], place_of(i, rank), data[i].data(), count, MPI_INT);
+  }
+  for (const int i : {rank % 2, 1 - rank % 2})
+    codes[i] = MPI_File_write_at_all_end(files[i], data[i].data(), &statuses[i]);
+  see("split ones of two files");
+  close(files[1], "closing the second");
+  close(files[0], "closing the first");
+}
+
 std::string shared_position_of(MPI_File file) {
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Offset position = -1;
@@ -665,6 +719,7 @@ int main(int argc, char** argv) {
   in_external32(file);
   numbers_in_external32(file);
   refused_views(file);
+  of_two_files(path);
   if (threads) at_one_position(file);
   in_atomic_mode(file);
 #if MPI_VERSION >= 4
