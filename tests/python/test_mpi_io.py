@@ -68,7 +68,10 @@ pytestmark = pytest.mark.skipif(bool(why_absent()), reason=why_absent())
 
 LIBRARY = BUILD / "libferry_mpiio.so"
 CALLS = 120
+STEPS = 16
 SEED = int(os.environ.get("FERRY_TEST_SEED", random.randrange(1 << 32)))
+# What runs on a server with nonblocking collective transfers: with Open MPI, these need threads.
+MODES = ["threads", "blocking"] if OPEN_MPI else ["threads", "one thread"]
 # What a program may see otherwise without Ferry: collective reads of MPICH 4.0 and Open MPI 4.1 report bytes
 # behind the end of the file; MPICH's change the memory for them. MPICH 4.2 does neither.
 OTHERWISE = {"read_all over the end", "the hint ferry_method"}
@@ -135,6 +138,21 @@ def test_edges_are_the_same(tmp_path: Path) -> None:
         name: f"[{seen}] [{seen}]" for name, seen in ONLY_FERRY.items()
     }
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"plain": b"ooss", "ferry": b"ooss"}
+
+
+LAYOUTS = [(3, 1, "threads"), (4, 2, MODES[-1])]
+
+
+@pytest.mark.parametrize(("ranks", "ranks_per_node", "mode"), LAYOUTS)
+@pytest.mark.parametrize("by_ferry", [False, True], ids=["MPI library", "Ferry"])
+def test_what_a_rank_writes_others_read(
+    tmp_path: Path, ranks: int, ranks_per_node: int, mode: str, by_ferry: bool
+) -> None:
+    run = under_ferry if by_ferry else mpi
+    words = [BUILD / "mpiio_consistent", tmp_path / "file", SEED, STEPS, mode]
+    done = run(ranks, *words, FERRY_RANKS_PER_NODE=str(ranks_per_node))
+    assert done.stdout == "seen:" + ranks * " [right]" + "\n", f"seed {SEED}"
+    assert not by_ferry or transfers(done) > 0
 
 
 FORTRAN = """
@@ -666,10 +684,6 @@ def test_an_installed_command_without_it_says_where_to_get_it(tmp_path: Path, pa
     assert done.stderr.count("\n") == 1 and says in done.stderr
 
 
-# What runs there with nonblocking collective transfers: with Open MPI, these need threads.
-MODES = ["threads", "blocking"] if OPEN_MPI else ["threads", "one thread"]
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_calls_at_random_on_a_server(server: Server, tmp_path: Path, mode: str) -> None:
     words = [SEED, CALLS, mode]
@@ -678,6 +692,14 @@ def test_calls_at_random_on_a_server(server: Server, tmp_path: Path, mode: str) 
     assert transfers(done) > 0, done.stderr
     assert done.stdout == plain.stdout, f"seed {SEED}"
     assert (server.folder / "file").read_bytes() == (tmp_path / "plain").read_bytes(), f"seed {SEED}"
+
+
+@pytest.mark.parametrize(("ranks", "ranks_per_node", "mode"), LAYOUTS[:1] if OPEN_MPI else LAYOUTS)
+def test_what_a_rank_writes_others_read_on_a_server(server: Server, ranks: int, ranks_per_node: int, mode: str) -> None:
+    words = [BUILD / "mpiio_consistent", server.named("file"), SEED, STEPS, mode]
+    done = under_ferry(ranks, *words, FERRY_RANKS_PER_NODE=str(ranks_per_node))
+    assert done.stdout == "seen:" + ranks * " [right]" + "\n", f"seed {SEED}"
+    assert transfers(done) > 0
 
 
 ODD_VIEWS = {
