@@ -217,13 +217,12 @@ assert (back == mine).all()
 
 def test_a_program_of_mpi4py(tmp_path: Path) -> None:
     pytest.importorskip("mpi4py")
-    if OPEN_MPI:
-        pytest.skip("absent: mpi4py for Open MPI")
-    folder = next((path.parent for path in Path("/usr/lib").glob("*/libmpich.so.12")), None)
-    if folder is None:
-        pytest.skip("absent: MPICH where Debian has it")
-    # mpi4py's wheel asks for MPICH by a name that Debian's does not have.
-    (tmp_path / "libmpi.so.12").symlink_to(folder / "libmpich.so.12")
+    if not OPEN_MPI:
+        folder = next((path.parent for path in Path("/usr/lib").glob("*/libmpich.so.12")), None)
+        if folder is None:
+            pytest.skip("absent: MPICH where Debian has it")
+        # mpi4py's wheel asks for MPICH by a name that Debian's does not have.
+        (tmp_path / "libmpi.so.12").symlink_to(folder / "libmpich.so.12")
     done = under_ferry(2, sys.executable, "-c", PYTHON, tmp_path / "file", LD_LIBRARY_PATH=str(tmp_path))
     assert transfers(done) == 2
 
@@ -399,7 +398,8 @@ def test_a_file_of_hints_that_leaves_all_to_the_library(tmp_path: Path, hints_fi
     hints_file.write_text("ferry_mpiio disable\n")
     words = [BUILD / "mpiio_hints", tmp_path / "file", "first"]
     done = under_ferry(2, *words, ROMIO_HINTS=str(hints_file))
-    assert (hints_of(done)["ferry_mpiio"], done.stderr) == ("none", "")
+    assert hints_of(done)["ferry_mpiio"] == "none"
+    assert not re.search("^ferry", done.stderr, re.MULTILINE)  # Open MPI may say something about networks
     done = under_ferry(2, *words, "ferry_mpiio=enable", ROMIO_HINTS=str(hints_file))
     assert transfers(done) == 1
 
@@ -920,7 +920,8 @@ def while_a_server_fails(
         if found[name] == ON_ALL_RANKS["done"]:  # of metadata
             continue
         text = found[f"text of {name}"]
-        assert re.match("Ferry: .*: (Connection timed out|Connection refused|Input/output error)$", text), text
+        # Open MPI's texts end after 255 bytes.
+        assert re.match("Ferry: .*(Connection timed out|Connection refused|Input/output error)", text), text
         # A call waits for two requests at most, and the machine may be busy.
         assert float(found[f"seconds of {name}"]) < 2 * timeout_s + 2, output
     assert output.count(f"write_at_all again: {ON_ALL_RANKS['done']}\n") == 4, output
