@@ -1,8 +1,11 @@
 #include "mpiio/requests.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "mpiio/errors.hpp"
@@ -32,6 +35,7 @@ struct PendingRequest {
   bool is_told = false;
   std::int64_t moved = 0;
   int code = MPI_SUCCESS;
+  std::atomic<int> looks{0};
 
   void tell() {
     const std::lock_guard guard(mutex);
@@ -68,11 +72,27 @@ bool has_thread() {
 
 #ifdef MPICH_VERSION
 
+constexpr int looks_without_nap = 200;
+constexpr std::chrono::microseconds nap{50};
+
+// MPICH asks this again and again, and in MPI_Wait does nothing else. Without it MPI_Wait would
+// poll, under a lock that the thread which carries out the transfer needs.
 int look(void* state, MPI_Status* /*status*/) {
-  static_cast<PendingRequest*>(state)->transfer.test();
+  auto& pending = *static_cast<PendingRequest*>(state);
+  if (pending.transfer.test() || !has_thread()) return MPI_SUCCESS;
+  int there = 0;  // other messages of this rank go on
+  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &there, MPI_STATUS_IGNORE);
+  if (pending.looks++ > looks_without_nap) std::this_thread::sleep_for(nap);
   return MPI_SUCCESS;
 }
 
+int look_at_all(int count, void** states, double /*timeout*/, MPI_Status* status) {
+  for (int i = 0; i < count; ++i)
+    look(states[i], status);
+  return MPI_SUCCESS;
+}
+
+// Without a thread: waiting carries them out.
 int carry_out_all(int count, void** states, double /*timeout*/, MPI_Status* /*status*/) {
   for (int i = 0; i < count; ++i) {
     try {
@@ -83,16 +103,18 @@ int carry_out_all(int count, void** states, double /*timeout*/, MPI_Status* /*st
   return MPI_SUCCESS;
 }
 
-void start_asked(PendingRequest* pending, MPI_Request* request) {
-  PMPIX_Grequest_start(fill_in_pending, free_pending, nothing_to_cancel, look, carry_out_all,
-                       pending, request);
+void start_pending(PendingRequest* pending, MPI_Request* request) {
+  PMPIX_Grequest_start(fill_in_pending, free_pending, nothing_to_cancel, look,
+                       has_thread() ? look_at_all : carry_out_all, pending, request);
 }
 
 constexpr bool library_asks = true;
 
 #else
 
-void start_asked(PendingRequest* /*pending*/, MPI_Request* /*request*/) {}
+void start_pending(PendingRequest* pending, MPI_Request* request) {
+  PMPI_Grequest_start(fill_in_pending, free_pending, nothing_to_cancel, pending, request);
+}
 
 constexpr bool library_asks = false;
 
@@ -123,11 +145,7 @@ void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer tr
   pending->handle = handle;
   pending->transfer = std::move(transfer);
   pending->finish = std::move(finish);
-  if (has_thread()) {
-    PMPI_Grequest_start(fill_in_pending, free_pending, nothing_to_cancel, pending, request);
-  } else {
-    start_asked(pending, request);
-  }
+  start_pending(pending, request);
   pending->transfer.when_done([made = *request] { PMPI_Grequest_complete(made); });
 }
 

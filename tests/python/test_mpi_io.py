@@ -847,6 +847,53 @@ def test_nonblocking_collective_transfers_on_a_server_need_threads(server: Serve
     assert found["closing it"] == "[done] [done]"
 
 
+# Rank 0 waits for a transfer that rank 1 begins later, and counts how often it sleeps meanwhile.
+WAITING_PROGRAM = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+static pthread_t waiting;
+static int waits, naps;
+int nanosleep(const struct timespec* time, struct timespec* left) {
+  int (*next)(const struct timespec*, struct timespec*);
+  *(void**)&next = dlsym(RTLD_NEXT, "nanosleep");
+  if (waits && pthread_equal(waiting, pthread_self())) ++naps;
+  return next(time, left);
+}
+int main(int n, char** v) {
+  MPI_File f;
+  MPI_Request request;
+  int level, rank, bad;
+  MPI_Init_thread(&n, &v, MPI_THREAD_MULTIPLE, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  bad = MPI_File_open(MPI_COMM_WORLD, v[1], MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &f);
+  if (!bad && rank == 1) usleep(300000);
+  if (!bad) bad = MPI_File_iwrite_at_all(f, rank, "data", 1, MPI_BYTE, &request);
+  waiting = pthread_self();
+  waits = 1;
+  if (!bad) bad = MPI_Wait(&request, MPI_STATUS_IGNORE);
+  waits = 0;
+  if (!bad) bad = MPI_File_close(&f);
+  if (rank == 0) printf("%s\\n", naps > 0 ? "slept" : "polled");
+  MPI_Finalize();
+  return bad != 0;
+}
+"""
+
+
+@pytest.mark.skipif(OPEN_MPI, reason="absent: Open MPI does not ask a request whether it is done")
+def test_waiting_for_a_thread_leaves_it_the_cpu(server: Server, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    words = [compiler_of("cc"), "-x", "c", "-", "-o", str(program), "-rdynamic", "-pthread", "-ldl"]
+    subprocess.run(words, input=WAITING_PROGRAM, text=True, check=True)
+    done = under_ferry(2, program, server.named("file"))
+    assert (done.returncode, done.stdout) == (0, "slept\n"), done.stderr
+
+
 # Calls while the server fails, and those that may need only a metadata server that works. A sync is one of these:
 # libcephfs writes through where several clients have a file open, and once it has given up its late writes (after
 # twice the timeout) nothing is left to sync.
