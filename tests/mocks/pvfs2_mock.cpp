@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,7 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -567,6 +569,9 @@ int PVFS_sys_io(pvfs2::Reference reference, pvfs2::Request*, std::int64_t offset
                 std::int32_t way, pvfs2::Hint*) {
   return fallible("PVFS_sys_io", pvfs2_error, [&]() -> int {
     if (const int error = fault_of("PVFS_sys_io"); error != 0) return error;
+    // As if from a server far away.
+    if (const char* delay = std::getenv("FERRY_MOCK_PVFS2_DELAY_MS"); delay != nullptr)
+      std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(delay)));
     if (!may(reference, who, way == pvfs2::io_read ? 4 : 2)) return pvfs2_error(EACCES);
     const int fd = reopen(reference, way == pvfs2::io_read ? O_RDONLY : O_WRONLY);
     if (fd < 0) return pvfs2_error(errno);
