@@ -77,6 +77,13 @@ struct OddCall {
   std::int64_t begin_of(int rank) const {
     return displacement + (is_beside ? rank : rank * 400'000);
   }
+  // Behind all of it, or somewhere in what a rank reads.
+  std::size_t end_of_file(Random& random) const {
+    const int of = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks())));
+    const auto places = shares[static_cast<std::size_t>(of)].in_stream();
+    if (places.empty() || random.one_in(3)) return 3'000'000;
+    return static_cast<std::size_t>(begin_of(of) + random.pick(places));
+  }
   const OddView& mine() const { return shares[static_cast<std::size_t>(rank())]; }
   void set_view(File& file) const {
     const Representation representation{mine().element_bytes > 1 ? foreign : ByteOrder::native,
@@ -144,8 +151,7 @@ TEST_P(FileOrders, ReadsMayOverlap) {
   for (std::uint64_t i = 0; i < rounds; ++i) {
     const OddCall call(random, random.one_in(2));
     const auto way = static_cast<Way>(random.below(static_cast<std::uint64_t>(Way::count)));
-    const std::string contents =
-        pattern(random.one_in(2) ? 3'000'000 : random.below(3000), random.bits());
+    const std::string contents = pattern(call.end_of_file(random), random.bits());
     if (rank() == 0) write_file(directory / "file", contents);
     barrier();
     File file(MPI_COMM_WORLD, directory / "file", O_RDONLY, options_of(GetParam(), 0, 4096));
