@@ -826,6 +826,52 @@ def test_representations_that_a_program_registers(server: Server) -> None:
     assert sum(line.startswith("writing: ") for line in with_both) == (1 if OPEN_MPI else 2)
 
 
+REGISTERING = """
+program p
+  use mpi
+  implicit none
+  integer :: error, kind, file
+  integer(kind=mpi_address_kind) :: state
+  integer(kind=mpi_offset_kind) :: begin
+  external :: convert, extent
+  call mpi_init(error)
+  state = 0
+  call mpi_register_datarep('mine', convert, convert, extent, state, error)
+  call mpi_file_open(mpi_comm_world, '{uri}', mpi_mode_create + mpi_mode_rdwr, mpi_info_null, file, error)
+  begin = 0
+  call mpi_file_set_view(file, begin, mpi_integer, mpi_integer, 'mine', mpi_info_null, error)
+  call mpi_error_class(error, kind, error)
+  if (kind == mpi_err_unsupported_datarep) print *, 'unsupported'
+  call mpi_file_close(file, error)
+  call mpi_finalize(error)
+end program
+subroutine convert(memory, datatype, count, data, position, state, error)
+  use mpi
+  integer :: memory(*), datatype, count, data(*), error
+  integer(kind=mpi_offset_kind) :: position
+  integer(kind=mpi_address_kind) :: state
+  data(1) = memory(1) + count
+  error = mpi_success
+end subroutine
+subroutine extent(datatype, bytes, state, error)
+  use mpi
+  integer :: datatype, error
+  integer(kind=mpi_address_kind) :: bytes, state
+  bytes = 2
+  error = mpi_success
+end subroutine
+"""
+
+
+def test_representations_in_fortran_are_the_librarys(server: Server, tmp_path: Path) -> None:
+    compiler = compiler_of("fort")
+    (tmp_path / "p.f90").write_text(REGISTERING.format(uri=server.named("file")))
+    words = [compiler, "-w", "-std=legacy", "p.f90", "-o", "p", f"-L{folder_of_the_mpi_library()}"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    done = under_ferry(2, tmp_path / "p")
+    assert (done.returncode, done.stdout.split()) == (0, ["unsupported"] * 2), done
+
+
 def test_hints_and_variables_on_a_server(server: Server, tmp_path: Path) -> None:
     (tmp_path / "hints").write_text("cb_nodes 1\n")
     variables = {"ROMIO_HINTS": str(tmp_path / "hints"), "ROMIO_PRINT_HINTS": ""}
