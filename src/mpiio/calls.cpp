@@ -552,7 +552,7 @@ struct StandIn<kind, Member> {
 
 extern "C" __attribute__((visibility("default"))) void ferry_mpiio_take(void** functions) {
   using namespace ferry::mpiio;
-#define FERRY_MPIIO_OWN(name) +file_##name
+#define FERRY_MPIIO_OWN(name) (+file_##name)
 #define FERRY_MPIIO_COLLECTIVE(name) &StandIn<Kind::collective, &MpiFunctions::file_##name>::call
 #define FERRY_MPIIO_STARTED(name) &StandIn<Kind::started, &MpiFunctions::file_##name>::call
 #define FERRY_MPIIO_ORDERED(name) &StandIn<Kind::ordered, &MpiFunctions::file_##name>::call
