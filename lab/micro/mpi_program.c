@@ -42,10 +42,10 @@ static uint64_t word_at(uint64_t offset) {
 static uint64_t piece_at(const char* pattern, uint64_t i, uint64_t piece, uint64_t pieces) {
   if (strcmp(pattern, "interleaved") == 0) return (i * (uint64_t)ranks + (uint64_t)rank) * piece;
   if (strcmp(pattern, "blocks") == 0) return ((uint64_t)rank * pieces + i) * piece;
-  int sizes[2] = {0, 0};  // ranks as a grid
+  int sizes[2] = {0, 0};  // ranks as a grid, of more columns than rows
   MPI_Dims_create(ranks, 2, sizes);
-  uint64_t row = (uint64_t)(rank / sizes[1]), column = (uint64_t)(rank % sizes[1]);
-  return ((row * pieces + i) * (uint64_t)sizes[1] + column) * piece;
+  uint64_t row = (uint64_t)(rank / sizes[0]), column = (uint64_t)(rank % sizes[0]);
+  return ((row * pieces + i) * (uint64_t)sizes[0] + column) * piece;
 }
 
 static MPI_Datatype view_of(const char* pattern, uint64_t piece, uint64_t pieces) {
@@ -186,6 +186,10 @@ int main(int words_count, char** words) {
                                : at * (uint64_t)ranks + (uint64_t)rank * 8;
     *(uint64_t*)(data + at) = word_at(offset);
   }
+  // What a process does once, with its first file, is not counted.
+  MPI_File first;
+  mpi(MPI_File_open(MPI_COMM_WORLD, words[0], MPI_MODE_RDONLY, MPI_INFO_NULL, &first), "open");
+  mpi(MPI_File_close(&first), "close");
   double seconds = 0;
   if (strcmp(way, "bare") == 0)
     seconds = bare(operation, path, data, bytes);

@@ -1,14 +1,15 @@
 """Compares an unmodified MPI program, plain, with the same program under ferry run --mpi-io.
 
-The program is mpi_program.c, which is compiled here. Its ranks open one file, set a view, and move their data by
-one collective call (MPI_File_write_at_all, MPI_File_read_at_all); open and close count. Every byte
-that was read is compared, and so is every file that was written. Each pair is in the order A B B A.
-`bare` does only the irreducible work: each rank moves its share of the same file as one contiguous
-part, by pwrite or pread of 4 MiB, without MPI-IO and in no order.
+The program is mpi_program.c, which is compiled here. Its ranks open one file, set a view, and move
+their data by one collective call (MPI_File_write_at_all, MPI_File_read_at_all); open and close
+count, but not a first open of another file. Every byte that was read is compared, and so is every
+file that was written. Each pair is in the order A B B A. `bare` does only the irreducible work: each
+rank moves its share of the same file as one contiguous part, by pwrite or pread of 4 MiB, without
+MPI-IO and in no order.
 
 interleaved  pieces of --pieces KiB of all ranks in turn
 blocks       one part for each rank
-subarray     a square of each rank in an array of two dimensions, its rows 4 KiB
+subarray     a square of each rank in an array of two dimensions, in pieces of 1 KiB
 chunks       HDF5: a dataset in chunks, of which each rank has every other column (where Debian's
              parallel HDF5 is installed)
 records      PnetCDF: records of two variables in turn, buffered collectively (where it is installed)
@@ -117,8 +118,8 @@ class Program:
 def cases(arguments: argparse.Namespace, program: Program) -> Iterator[Case]:
     """Gives what is asked for."""
     for pattern in PATTERNS:
-        pieces = [int(kib) << 10 for kib in arguments.pieces.split(",")] if pattern == "interleaved" else [4096]
-        for piece in [MIB] if pattern == "blocks" else pieces:
+        pieces = {"interleaved": [int(kib) << 10 for kib in arguments.pieces.split(",")], "subarray": [1024]}
+        for piece in pieces.get(pattern, [MIB]):
             for ranks in map(int, arguments.ranks.split(",")):
                 for operation in OPERATIONS:
                     case = Case(ranks, pattern, operation, piece)

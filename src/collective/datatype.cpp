@@ -238,9 +238,16 @@ Shape flatten_struct(const Contents& from, const Layout& layout) {
 // An array of `old` elements, of which some are listed.
 Shape of_elements(const std::vector<Dimension>& dimensions, const Shape& old) {
   Shape shape;
-  for (const Extent& extent : grid(dimensions, old.period()))
-    repeat(shape, old, extent.bytes / old.period(), extent.offset, old.period());
-  std::int64_t bytes = old.period();
+  const std::int64_t period = old.period();
+  if (period < 0) throw Error(ENOTSUP, "type map: an array of elements with a negative extent");
+  if (period == 0) {  // they lie in one place
+    for (const Extent& extent : grid(dimensions, 1))
+      repeat(shape, old, extent.bytes, 0, 0);
+  } else {
+    for (const Extent& extent : grid(dimensions, period))
+      repeat(shape, old, extent.bytes / period, extent.offset, period);
+  }
+  std::int64_t bytes = period;
   for (const Dimension& dimension : dimensions)
     bytes *= dimension.size;
   shape.lower = 0;

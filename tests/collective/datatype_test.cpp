@@ -75,6 +75,22 @@ TEST(Datatype, SubarraysInBothOrders) {
   }
 }
 
+TEST(Datatype, ArraysOfElementsWithoutAnExtent) {
+  Types types;
+  const int sizes[] = {3, 4};
+  const int subsizes[] = {2, 3};
+  const int starts[] = {1, 1};
+  MPI_Datatype none = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(0, MPI_INT, &none);
+  MPI_Datatype one_place = MPI_DATATYPE_NULL;
+  MPI_Type_create_resized(MPI_INT, 0, 0, &one_place);
+  for (const MPI_Datatype element : {types.keep(none), types.keep(one_place)}) {
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    MPI_Type_create_subarray(2, sizes, subsizes, starts, MPI_ORDER_C, element, &type);
+    expect_same_packing(types.keep(type), 1);
+  }
+}
+
 TEST(Datatype, DistributedArrays) {
   const int sizes[] = {9, 8, 5};
   const int how[] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_NONE};
