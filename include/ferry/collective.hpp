@@ -197,10 +197,10 @@ class Transfer {
   std::int64_t wait();
   // Whether it is done, so that wait() does not block. If no thread makes progress
   // (Options::progress_thread), executes of this and other files' transfers what does not have to
-  // wait for other ranks or a storage.
+  // wait for other ranks or a storage. Without memory for that it waits, as wait() does.
   bool test();
   // Has `call` called when it is done: now, or by the thread that completes it. Once for each
-  // transfer; `call` may not use the file, and must not throw.
+  // transfer; `call` may use no file, and must not throw.
   void when_done(std::function<void()> call);
 
  private:

@@ -116,9 +116,17 @@ bool Fiber::resume(bool may_block) {
   return work_ == nullptr;
 }
 
+void Fiber::begin_undivided() {
+  if (Fiber* const fiber = fiber_here()) ++fiber->undivided_;
+}
+
+void Fiber::end_undivided() {
+  if (Fiber* const fiber = fiber_here()) --fiber->undivided_;
+}
+
 bool Fiber::suspend(bool tired) {
   Fiber& fiber = *fiber_here();
-  if (fiber.may_block_) return false;
+  if (fiber.may_block_ || fiber.undivided_ > 0) return false;
   fiber.is_tired_ = tired;
   fiber.leave(false);
   fiber.enter();

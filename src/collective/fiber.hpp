@@ -33,6 +33,10 @@ class Fiber {
   static bool is_here();
   // To be called on a fiber, with no lock held. False: it may block.
   static bool suspend(bool tired);
+  // Between these a fiber does not suspend, because it has what other ranks want. Elsewhere than on
+  // a fiber they do nothing.
+  static void begin_undivided();
+  static void end_undivided();
 
  private:
   Fiber() = default;
@@ -49,6 +53,7 @@ class Fiber {
   bool has_begun_ = false;
   bool may_block_ = false;
   bool is_tired_ = false;
+  int undivided_ = 0;
   // Exceptions that are being handled or thrown, which the C++ library keeps for each thread.
   struct Exceptions {
     void* caught = nullptr;

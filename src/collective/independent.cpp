@@ -16,6 +16,7 @@
 #include <ferry/byte_order.hpp>
 
 #include "collective/extents.hpp"
+#include "collective/fiber.hpp"
 #include "collective/orders.hpp"
 
 namespace ferry::collective {
@@ -314,6 +315,12 @@ std::unique_ptr<std::byte[]> memory_for(const Sieve& sieve) {
   return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(sieve.buffer_bytes));
 }
 
+// A function of its own: whoever goes on behind a pause may be another thread, with an errno of its
+// own, and compilers keep the address of errno.
+[[gnu::noinline]] int error_of_fcntl(int descriptor, int call, struct flock& lock) {
+  return ::fcntl(descriptor, call, &lock) == 0 ? 0 : errno;
+}
+
 // Another transfer of this process may hold the range, and has to go on to leave it.
 int set_lock(int descriptor, const Extent& range, short type) {
   struct flock lock {};
@@ -321,27 +328,30 @@ int set_lock(int descriptor, const Extent& range, short type) {
   lock.l_whence = SEEK_SET;
   lock.l_start = range.offset;
   lock.l_len = range.bytes;
-  for (int call = F_OFD_SETLK; ::fcntl(descriptor, call, &lock) != 0;) {
-    const int error = errno;
+  for (int call = F_OFD_SETLK;;) {
+    const int error = error_of_fcntl(descriptor, call, lock);
+    if (error == 0) return 0;
     if (error == EAGAIN || error == EACCES) {
       call = Orders::pause(true) ? F_OFD_SETLK : F_OFD_SETLKW;
     } else if (error != EINTR) {
       return error;
     }
   }
-  return 0;
 }
 
-// A range that is locked until this ends, also by an exception: other ranks wait for it.
+// A range that is locked until this ends, also by an exception: other ranks wait for it, so that a
+// fiber does not pause meanwhile.
 class HeldRange {
  public:
   HeldRange(const RangeLock& lock, const Extent& range, Phases& phases)
       : lock_(lock), range_(range) {
     const Stopwatch stopwatch(phases.wait_ns);
     error_ = lock.lock(range);
+    Fiber::begin_undivided();
   }
   ~HeldRange() {
     if (error_ == 0) lock_.unlock(range_);
+    Fiber::end_undivided();
   }
   HeldRange(const HeldRange&) = delete;
   HeldRange& operator=(const HeldRange&) = delete;

@@ -128,14 +128,16 @@ bool Orders::has_fiber() {
   return fiber_ != nullptr;
 }
 
-void Orders::carry_on(std::unique_lock<std::mutex>& lock, bool may_block) {
+Orders::Turn Orders::carry_on(std::unique_lock<std::mutex>& lock, bool may_block) {
   if (fiber_->is_idle()) fiber_->start(execute, queue_.front().get());
   is_running_ = true;
   lock.unlock();
   const bool is_over = fiber_->resume(may_block);
   lock.lock();
   is_running_ = false;
-  if (is_over) end_first(lock);
+  if (!is_over) return fiber_->is_tired() ? Turn::tired : Turn::on;
+  end_first(lock);
+  return Turn::on;
 }
 
 void Orders::end_first(std::unique_lock<std::mutex>& lock) {
@@ -167,8 +169,7 @@ void Orders::serve() {
 Orders::Turn Orders::take_turn() {
   std::unique_lock lock(mutex_);
   if (thread_.joinable() || is_running_ || queue_.empty() || !has_fiber()) return Turn::none;
-  carry_on(lock, false);
-  return !fiber_->is_idle() && fiber_->is_tired() ? Turn::tired : Turn::on;
+  return carry_on(lock, false);
 }
 
 Orders::Turn Orders::take_turns() {

@@ -76,7 +76,7 @@ class Orders {
   // The first one is executed to its end, or until it waits. Unlocks meanwhile: it stays first in
   // the queue until it is done.
   void run_first(std::unique_lock<std::mutex>& lock);
-  void carry_on(std::unique_lock<std::mutex>& lock, bool may_block);
+  Turn carry_on(std::unique_lock<std::mutex>& lock, bool may_block);
   void end_first(std::unique_lock<std::mutex>& lock);
   bool has_fiber();
   // Lets the fiber go on, if there is one to do so.

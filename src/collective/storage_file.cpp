@@ -12,8 +12,8 @@ namespace ferry::collective {
 using storage::Kind;
 using storage::Operation;
 
-bool StorageFile::pause() {
-  return Orders::pause(true);
+bool StorageFile::pause(bool again) {
+  return Orders::pause(again);
 }
 
 Batch::~Batch() {

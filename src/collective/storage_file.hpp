@@ -99,7 +99,7 @@ class StorageFile {
  private:
   static int errno_of(std::int64_t result) { return result < 0 ? static_cast<int>(-result) : 0; }
   void settle(storage::Operation& operation);
-  static bool pause();
+  static bool pause(bool again);
 
   Counts& counts_;
   std::reference_wrapper<const bool> write_out_;

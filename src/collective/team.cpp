@@ -147,10 +147,10 @@ void Team::wait_for(std::uint32_t& word, std::uint32_t value,
   // Then progress messages.
   constexpr std::uint64_t nap_ns = 1'000'000;
   const auto begin = Clock::now();
-  for (;;) {
+  for (bool again = false;; again = true) {
     const std::uint32_t seen = std::atomic_ref(word).load();
     if (seen == value) return;
-    const bool is_tired = !has_cpu_ || Clock::now() - begin >= spin;
+    const bool is_tired = again && (!has_cpu_ || Clock::now() - begin >= spin);
     if (is_tired) {
       int there = 0;
       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_, &there, MPI_STATUS_IGNORE);

@@ -76,10 +76,11 @@ constexpr int looks_without_nap = 200;
 constexpr std::chrono::microseconds nap{50};
 
 // MPICH asks this again and again, and in MPI_Wait does nothing else. Without it MPI_Wait would
-// poll, under a lock that the thread which carries out the transfer needs.
+// poll, under a lock that the thread which carries out the transfer needs, and on CPUs that other
+// ranks need.
 int look(void* state, MPI_Status* /*status*/) {
   auto& pending = *static_cast<PendingRequest*>(state);
-  if (pending.transfer.test() || !has_thread()) return MPI_SUCCESS;
+  if (pending.transfer.test()) return MPI_SUCCESS;
   int there = 0;  // other messages of this rank go on
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &there, MPI_STATUS_IGNORE);
   if (pending.looks++ > looks_without_nap) std::this_thread::sleep_for(nap);

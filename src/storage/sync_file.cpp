@@ -39,10 +39,10 @@ std::int64_t SyncCalls::transfer(File& file, Direction direction, void* data, st
 
 Operation& SyncCalls::next() {
   bool looks = pause_ != nullptr;
-  for (;;) {
+  for (bool again = false;; again = true) {
     const std::chrono::nanoseconds timeout = looks ? std::chrono::hours(0) : std::chrono::hours(1);
     if (Operation* operation = next_within(timeout); operation != nullptr) return *operation;
-    looks = pause_ != nullptr && pause_();
+    looks = pause_ != nullptr && pause_(again);
   }
 }
 

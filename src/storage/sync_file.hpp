@@ -16,9 +16,9 @@ namespace ferry::storage {
 // servers may fall silent.
 class SyncCalls {
  public:
-  // Called where nothing has finished yet. True: it has let something else go on, and the call
-  // looks again; false: the call sleeps.
-  using Pause = bool();
+  // Called where nothing has finished yet; `again`: not for the first time in a call. True: it has
+  // let something else go on, and the call looks again; false: the call sleeps.
+  using Pause = bool(bool again);
 
   // `storage` outlives it. The options' doorbell is not used. `pause` may be null.
   explicit SyncCalls(Storage& storage, QueueOptions options = {.depth = 64},
