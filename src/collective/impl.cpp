@@ -187,7 +187,9 @@ File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& reques
     const Stopwatch stopwatch(goes_first ? phases_.wait_ns : phases_.plan_ns);
     values = begin(call_of(direction), verb_of(direction), values, error);
   }
-  if (direction == Direction::read && values[place::file_bytes] < 0 && values[place::need] != 0)
+  // Rank 0 may have asked before another rank's last write of its own.
+  if (direction == Direction::read && values[place::need] != 0 &&
+      values[place::end] > values[place::file_bytes])
     values[place::file_bytes] = size_of_file();
   Agreed agreed = agreed_of(direction, values);
   if (agreed.moved) return agreed;

@@ -1,6 +1,8 @@
 // collective::File besides random transfers: opening, positions, counters, sizes.
+#include <chrono>
 #include <cmath>
 #include <set>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
@@ -326,6 +328,22 @@ TEST(CollectiveFile, ReadsLeaveMemoryBehindTheEndOfTheFileAlone) {
       file.close();
     }
   }
+}
+
+TEST(CollectiveFile, ARankReadsWhatItHasJustWritten) {
+  if (ranks() == 1) GTEST_SKIP() << "nobody asks for the size before";
+  const SharedDirectory directory;
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR);
+  file.set_view(0, TypeMap::strided(1, 100, 200));
+  barrier();
+  std::string mine;
+  if (rank() == ranks() - 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the others wait in the call
+    mine = pattern(1000, 1);
+    EXPECT_EQ(file.write_at(0, bytes_of(mine)), 1000);
+  }
+  expect_at(file, 0, mine);
+  file.close();
 }
 
 TEST(CollectiveFile, WhoGoesFirstMovesItsDataOnce) {
