@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import signal
@@ -69,6 +70,11 @@ def run(words: Sequence[str], options: RunOptions) -> NoReturn:
     _become(program, words, environment)
 
 
+def _is_mpi_library(name: str) -> bool:
+    """Says whether a preloaded library has the MPI functions themselves, by its name."""
+    return re.match(r"lib(p?mpi|mpich\d*|mpi_\w+|mpicxx|mpifort\w*)\.so", os.path.basename(name)) is not None
+
+
 def _find(name: str, targets: Sequence[maps.Target]) -> str:
     """Returns a program's path. One below a target is there only once that is in place."""
     whole = os.path.abspath(name)
@@ -94,8 +100,7 @@ def _additions(options: RunOptions, targets: Sequence[maps.Target], environment:
     folders = maps.served_folders(options.maps)
     rules = [_buffer_rule(text) for text in options.buffers]
     summary = _summary_place(options.summary)
-    # Tools that count MPI-IO call the functions of what is preloaded behind them.
-    first, last = [_library(LIBRARY)], [_library(MPI_IO_LIBRARY)] if options.mpi_io else []
+    first, mpi_io_libraries = [_library(LIBRARY)], [_library(MPI_IO_LIBRARY)] if options.mpi_io else []
     found, started = daemon.ensure(options.cache, IDLE_S)
     if options.cache not in (None, found["cache_bytes"]):
         size = format_size(found["cache_bytes"])
@@ -113,8 +118,10 @@ def _additions(options: RunOptions, targets: Sequence[maps.Target], environment:
             streams.say(line)
     preloaded = re.split(r"[\s:]+", environment.get("LD_PRELOAD", ""))
     others = [name for name in preloaded if name not in ("", *first) and not name.endswith(f"/{MPI_IO_LIBRARY}")]
+    # Tools that count MPI-IO call the functions of what is preloaded behind them.
+    tools = list(itertools.takewhile(lambda name: not _is_mpi_library(name), others))
     variables = {
-        "LD_PRELOAD": ":".join([*first, *others, *last]),
+        "LD_PRELOAD": ":".join([*first, *tools, *mpi_io_libraries, *others[len(tools) :]]),
         "FERRY_RUN_SOCKET": daemon.socket_path(),
         "FERRY_RUN_MAP": ":".join(folders),
         "FERRY_RUN_SUMMARY": summary,

@@ -256,7 +256,11 @@ int file_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype,
     if (code != MPI_SUCCESS) return code;
   }
   std::optional<LibraryView> before;
-  if (is_alone(file)) before.emplace(handle);
+  if (is_alone(file)) {
+    const int code = guarded(handle, [&] { file->meet(); });
+    if (code != MPI_SUCCESS) return code;
+    before.emplace(handle);
+  }
   const bool converts = is_alone(file) && representation_named(representation) != nullptr;
   // The library may take none of it, or end the program.
   const int result =
@@ -299,6 +303,10 @@ constexpr auto* file_get_type_extent_c =
 
 int file_set_atomicity(MPI_File handle, int atomic) {
   const auto file = find(handle);
+  if (is_alone(file)) {
+    const int code = guarded(handle, [&] { file->meet(); });
+    if (code != MPI_SUCCESS) return code;
+  }
   const int result = library().file_set_atomicity(handle, atomic);
   if (file != nullptr && result == MPI_SUCCESS) file->set_atomicity(atomic != 0);
   return result;

@@ -271,12 +271,15 @@ Word call(CallIndex index, Words... words) {
   return fits ? code : 2;  // MPI_ERR_COUNT of MPICH and Open MPI
 }
 
-// Whether the code at this address is an MPI library's for Fortran.
+// Whether the code at this address is an MPI library's for Fortran, by the library's name.
 bool is_for_fortran(const void* address) {
   Dl_info info{};
   if (dladdr(address, &info) == 0) return false;
+  const char* const slash = std::strrchr(info.dli_fname, '/');
+  const char* const name = slash == nullptr ? info.dli_fname : slash + 1;
+  if (std::strncmp(name, "lib", 3) != 0) return false;
   for (const char* part : {"fort", "mpifh", "usempi", "mpi_mpif"})
-    if (std::strstr(info.dli_fname, part) != nullptr) return true;
+    if (std::strstr(name, part) != nullptr) return true;
   return false;
 }
 

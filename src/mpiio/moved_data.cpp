@@ -14,11 +14,11 @@ MovedData::MovedData(const Arguments& arguments)
 
 MovedData::MovedData(const Arguments& arguments, Direction direction,
                      std::shared_ptr<const DataRepresentation> conversion,
-                     std::int64_t swapped_bytes)
+                     std::int64_t swapped_bytes, bool is_begun)
     : arguments_(arguments),
       direction_(direction),
       conversion_(std::move(conversion)),
-      type_(std::make_unique<const KeptType>(arguments.type)),
+      kept_type_(is_begun ? std::make_unique<const KeptType>(arguments.type) : nullptr),
       swapped_bytes_(swapped_bytes),
       map_(map_of(MPI_BYTE)),
       count_(arguments.count * conversion_->size_in_file(arguments.type)) {
@@ -39,12 +39,13 @@ void MovedData::swap(std::int64_t bytes) const {
 std::int64_t MovedData::finish(std::int64_t moved) const {
   if (conversion_ == nullptr) return moved;
   if (direction_ == Direction::read) {
+    moved -= moved % swapped_bytes_;  // the file may end within an element
     swap(moved);
-    return conversion_->from_file(arguments_.buffer, arguments_.count, type_->get(), buffer_.get(),
+    return conversion_->from_file(arguments_.buffer, arguments_.count, type(), buffer_.get(),
                                   moved);
   }
   MPI_Count bytes = 0;
-  PMPI_Type_size_x(type_->get(), &bytes);
+  PMPI_Type_size_x(type(), &bytes);
   return moved == 0 ? 0 : bytes * arguments_.count;
 }
 

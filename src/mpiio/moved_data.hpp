@@ -28,9 +28,11 @@ class MovedData {
   // The memory as it is. Throws what map_of() throws.
   explicit MovedData(const Arguments& arguments);
   // A buffer, which has the data if it is written. `swapped_bytes`: elements of this size will be
-  // swapped where they are moved, which must not change them. Throws ferry::Error, std::bad_alloc.
+  // swapped where they are moved, which must not change them. `is_begun`: the program may free its
+  // datatype before finish(). Throws ferry::Error, std::bad_alloc.
   MovedData(const Arguments& arguments, Direction direction,
-            std::shared_ptr<const DataRepresentation> conversion, std::int64_t swapped_bytes);
+            std::shared_ptr<const DataRepresentation> conversion, std::int64_t swapped_bytes,
+            bool is_begun);
   MovedData(const MovedData&) = delete;
   MovedData& operator=(const MovedData&) = delete;
 
@@ -43,12 +45,13 @@ class MovedData {
   std::int64_t finish(std::int64_t moved) const;
 
  private:
+  MPI_Datatype type() const { return kept_type_ ? kept_type_->get() : arguments_.type; }
   void swap(std::int64_t bytes) const;
 
   Arguments arguments_;
   Direction direction_ = Direction::write;
   std::shared_ptr<const DataRepresentation> conversion_;  // null: none
-  std::unique_ptr<const KeptType> type_;                  // of converted data
+  std::unique_ptr<const KeptType> kept_type_;             // where the program may free its own
   std::int64_t swapped_bytes_ = 1;
   std::unique_ptr<std::byte[]> buffer_;
   void* base_ = nullptr;

@@ -101,6 +101,23 @@ int error_of_exception() {
   }
 }
 
+// Runs `body` and returns its error, which the other ranks wait to be told, also without memory.
+template <class Body>
+Refusal refusal_by(Body&& body) {
+  Refusal refusal;
+  try {
+    try {
+      body();
+    } catch (const Error& error) {
+      refusal.error = error.code().value();
+      refusal.why = error.reason();
+    }
+  } catch (const std::bad_alloc&) {  // of the error, too, which then has no text
+    if (refusal.error == 0) refusal.error = ENOMEM;
+  }
+  return refusal;
+}
+
 Call call_of(Direction direction) {
   return direction == Direction::read ? Call::read_all : Call::write_all;
 }
@@ -322,67 +339,49 @@ bool OpenedFile::converts(const Arguments& arguments) const {
          element_bytes(arguments.type) != representation_.element_bytes;
 }
 
-// -1: too many.
 std::int64_t OpenedFile::bytes_of(const Arguments& arguments) const {
+  if (arguments.count < 0) throw Error(EINVAL, "a negative count");
+  if (arguments.type == MPI_DATATYPE_NULL) throw Error(EINVAL, "MPI_DATATYPE_NULL");
   MPI_Count size = 0;
   PMPI_Type_size_x(arguments.type, &size);
-  if (size > 0 && converts(arguments)) size = conversion_->size_in_file(arguments.type);
+  if (arguments.count == 0 || size == 0) return 0;
+  if (converts(arguments)) size = conversion_->size_in_file(arguments.type);
+  if (size == 0) throw Error(EILSEQ, "a datatype that has no bytes in the file");
   std::int64_t bytes = 0;
   const std::int64_t count = arguments.count;
-  return __builtin_mul_overflow(count, std::int64_t{size}, &bytes) ? -1 : bytes;
+  if (__builtin_mul_overflow(count, std::int64_t{size}, &bytes))
+    throw Error(EINVAL, "too many bytes");
+  if (etype_bytes_ > 0 && bytes % etype_bytes_ != 0) throw Error(EINVAL, "a part of an etype");
+  return bytes;
+}
+
+OpenedFile::Amount OpenedFile::amount_of(const Arguments& arguments) const {
+  Amount amount;
+  amount.refusal = refusal_by([&] { amount.bytes = bytes_of(arguments); });
+  return amount;
 }
 
 // 0 for what will be refused.
 MPI_Offset OpenedFile::etypes_of(const Arguments& arguments) const {
-  if (etype_bytes_ == 0 || !refusal(arguments).empty()) return 0;
-  return static_cast<MPI_Offset>(bytes_of(arguments) / etype_bytes_);
-}
-
-// Why this rank cannot take part; empty: it can.
-std::string OpenedFile::refusal(const Arguments& arguments) const {
-  if (arguments.count < 0) return "a negative count";
-  if (arguments.type == MPI_DATATYPE_NULL) return "MPI_DATATYPE_NULL";
-  try {
-    const std::int64_t bytes = arguments.count > 0 ? bytes_of(arguments) : 0;
-    if (bytes < 0) return "too many bytes";
-    if (bytes > 0 && etype_bytes_ > 0 && bytes % etype_bytes_ != 0) return "a part of an etype";
-  } catch (const Error& error) {
-    return error.reason();
-  }
-  return {};
+  if (etype_bytes_ == 0) return 0;
+  return static_cast<MPI_Offset>(amount_of(arguments).bytes / etype_bytes_);
 }
 
 std::shared_ptr<const MovedData> OpenedFile::data_of(Direction direction,
-                                                     const Arguments& arguments) const {
-  if (const std::string why = refusal(arguments); !why.empty()) throw Error(EINVAL, why);
+                                                     const Arguments& arguments,
+                                                     bool is_begun) const {
+  const std::int64_t bytes = bytes_of(arguments);
   const int left = alone_ ? ENOTSUP : left_errno;
   try {
-    if (bytes_of(arguments) == 0 || !converts(arguments))
-      return std::make_shared<const MovedData>(arguments);
+    if (bytes == 0 || !converts(arguments)) return std::make_shared<const MovedData>(arguments);
     const bool swaps = is_foreign(representation_.order);
     return std::make_shared<const MovedData>(arguments, direction, conversion_,
-                                             swaps ? representation_.element_bytes : 1);
+                                             swaps ? representation_.element_bytes : 1, is_begun);
   } catch (const Error& error) {
     throw Error(error.code().value() == ENOTSUP ? left : error.code().value(), error.reason());
   } catch (const std::bad_alloc&) {
     throw Error(ENOMEM, "a datatype of many pieces");
   }
-}
-
-std::shared_ptr<const MovedData> OpenedFile::data_of(Direction direction,
-                                                     const Arguments& arguments,
-                                                     Refusal& refusal) const {
-  try {
-    try {
-      return data_of(direction, arguments);
-    } catch (const Error& error) {
-      refusal.error = error.code().value();
-      refusal.why = error.reason();
-    }
-  } catch (const std::bad_alloc&) {  // of the error, too, which then has no text
-    if (refusal.error == 0) refusal.error = ENOMEM;
-  }
-  return nullptr;
 }
 
 void OpenedFile::count(std::int64_t moved) {
@@ -410,8 +409,8 @@ std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
   meet_after_library(direction);
   if (atomic_) return agree_in_turn(move_in_turn(direction, offset, arguments));
   const std::int64_t at = bytes_before(offset);
-  Refusal refusal;
-  const auto data = data_of(direction, arguments, refusal);
+  std::shared_ptr<const MovedData> data;
+  const Refusal refusal = refusal_by([&] { data = data_of(direction, arguments, false); });
   if (data == nullptr) file_.refuse(call_of(direction), refusal.why, refusal.error);
   const std::int64_t count = count_of(*data);
   const std::int64_t moved = direction == Direction::read
@@ -424,12 +423,7 @@ std::int64_t OpenedFile::finish_on_all(Direction direction, const MovedData& dat
                                        std::int64_t moved) {
   if (direction == Direction::write || conversion_ == nullptr || !conversion_->may_fail())
     return data.finish(moved);
-  Refusal refusal;
-  try {
-    moved = data.finish(moved);
-  } catch (const Error& error) {
-    refusal = {error.code().value(), error.reason()};
-  }
+  const Refusal refusal = refusal_by([&] { moved = data.finish(moved); });
   file_.refuse(call_of(direction), refusal.why, refusal.error);
   return moved;
 }
@@ -438,8 +432,8 @@ OpenedFile::Started OpenedFile::start(Direction direction, MPI_Offset offset,
                                       const Arguments& arguments) {
   meet_after_library(direction);
   const std::int64_t at = bytes_before(offset);
-  Refusal refusal;
-  auto data = data_of(direction, arguments, refusal);
+  std::shared_ptr<const MovedData> data;
+  const Refusal refusal = refusal_by([&] { data = data_of(direction, arguments, true); });
   if (data == nullptr) {
     // What has begun cannot be left to the library.
     const int error = refusal.error == left_errno ? ENOTSUP : refusal.error;
@@ -480,9 +474,11 @@ void OpenedFile::transfer_at(Direction direction, MPI_Offset offset, const Argum
   } catch (const Error& error) {
     if (error.code().value() != left_errno) throw;
     // This is the error of the lowest rank; what another may not ask for is an error of all first.
-    std::string why = refusal(arguments);
-    if (offset < 0) why = "a negative offset";
-    file_.refuse(call_of(direction), why, why.empty() ? 0 : EINVAL);
+    const Refusal refusal = refusal_by([&] {
+      if (offset < 0) throw Error(EINVAL, "a negative offset");
+      bytes_of(arguments);
+    });
+    file_.refuse(call_of(direction), refusal.why, refusal.error);
     throw LeftToLibrary{error.reason()};
   }
 }
@@ -495,7 +491,7 @@ void OpenedFile::transfer_next(Direction direction, const Arguments& arguments,
 std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
                                    const Arguments& arguments) {
   const std::int64_t at = bytes_before(offset);
-  const auto data = data_of(direction, arguments);
+  const auto data = data_of(direction, arguments, false);
   const std::lock_guard guard(here_mutex_);
   collective::File& file = file_here();
   if (!here_has_view_) file.set_view(displacement_, *view_, representation_);

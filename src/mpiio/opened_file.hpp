@@ -41,6 +41,12 @@ int rank_in(MPI_Comm communicator);
 // does not have it.
 bool is_disabled(MPI_Info info, const std::map<std::string, std::string>& defaults);
 
+// Why a rank cannot take part; 0: it can.
+struct Refusal {
+  int error = 0;
+  std::string why;
+};
+
 // Says that the MPI library cannot open the file.
 struct Alone {};
 
@@ -91,6 +97,9 @@ class OpenedFile {
   // The errno of the last view that was refused.
   int error_of_view() const { return error_of_view_; }
   void set_atomicity(bool atomic) { atomic_ = atomic; }
+  // Collective, of a file that Ferry has alone: before the ranks meet in the library, where no
+  // transfer of this process would go on.
+  void meet() const { shared().meet(); }
 
   // Collective. Fill in the status; throw ferry::Error or LeftToLibrary on all ranks.
   void transfer_at(Direction direction, MPI_Offset offset, const Arguments& arguments,
@@ -195,10 +204,14 @@ class OpenedFile {
   void meet_after_library(Direction direction);
   // Whether the file takes other bytes than those of memory, or of each number's in reverse.
   bool converts(const Arguments& arguments) const;
-  // In the file.
+  // In the file. Throws ferry::Error if this rank cannot take part.
   std::int64_t bytes_of(const Arguments& arguments) const;
+  struct Amount {
+    std::int64_t bytes = 0;  // 0 for what will be refused
+    Refusal refusal;
+  };
+  Amount amount_of(const Arguments& arguments) const;
   MPI_Offset etypes_of(const Arguments& arguments) const;
-  std::string refusal(const Arguments& arguments) const;
   // Collective; throws ferry::Error on all ranks if Ferry cannot have the view.
   void take_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
                  const std::string& refusal,
@@ -238,16 +251,11 @@ class OpenedFile {
   }
   // Throws ferry::Error if this rank cannot take part: left_errno if the MPI library may be able
   // to, and has the file.
-  std::shared_ptr<const MovedData> data_of(Direction direction, const Arguments& arguments) const;
+  // `is_begun`: the program gets its datatype back before the end.
+  std::shared_ptr<const MovedData> data_of(Direction direction, const Arguments& arguments,
+                                           bool is_begun) const;
   // Of data that was moved in a collective call. A program's own conversion may fail on one rank.
   std::int64_t finish_on_all(Direction direction, const MovedData& data, std::int64_t moved);
-  // Null: why this rank cannot take part, which the others wait to be told.
-  struct Refusal {
-    int error = 0;
-    std::string why;
-  };
-  std::shared_ptr<const MovedData> data_of(Direction direction, const Arguments& arguments,
-                                           Refusal& refusal) const;
   // A view without data shows nothing, however much a program asks for.
   std::int64_t count_of(const MovedData& data) const {
     return view_->data_bytes() == 0 ? 0 : data.count();

@@ -199,6 +199,13 @@ void transfers(MPI_File file, const char* name, MPI_Datatype two) {
   code = MPI_File_read_at_all(file, 30, in.data(), count, two, &status);
   print("reading over the end", ints_of(code, status));
   state.begin();
+  // Nothing of a datatype that the functions do not know, beside others' data, and something of it.
+  code = MPI_File_read_all(file, in.data(), rank == 0 ? 0 : count, rank == 0 ? MPI_BYTE : two,
+                           &status);
+  print("some reading nothing", class_of(code));
+  code = MPI_File_read_all(file, in.data(), count, rank == 0 ? MPI_DOUBLE : two, &status);
+  print("one reading what it has not", class_of(code));
+  state.begin();
   // Ints as the file has them.
   MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
   unsigned char bytes[8] = {};

@@ -264,6 +264,18 @@ void of_two_files(const char* path) {
       if (requests[i] != MPI_REQUEST_NULL) codes[i] = MPI_Wait(&requests[i], &statuses[i]);
     see("nonblocking ones of two files");
     print("and done before the others begin", too_early ? "yes" : "no");
+    // A collective call of the other file, on half of the ranks before they wait.
+    data[0].assign(count, 3000 + rank);
+    codes[0] = MPI_File_iwrite_at_all(files[0], place_of(0, rank), data[0].data(), count, MPI_INT,
+                                      &requests[0]);
+    const auto views = [&] {
+      MPI_File_set_view(files[1], 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+      MPI_File_set_atomicity(files[1], 0);
+    };
+    if (rank % 2 == 0) views();
+    codes[0] = MPI_Wait(&requests[0], &statuses[0]);
+    if (rank % 2 != 0) views();
+    see("beside a view of the other");
   }
   for (int i = 0; i < 2; ++i) {
     data[i].assign(count, 5000 * i + rank);
