@@ -4,9 +4,10 @@
 // out works: the MPI library does it on its own handle. A file that the library cannot open (a URI)
 // is Ferry's alone: its handle is one of /dev/null, and what Ferry does not carry out is an error.
 //
-// H1  The handle always has the program's view, atomicity and hints: Ferry's functions set them
-//     there first. The position lives there alone, or, of a file that only Ferry has, here alone:
-//     MPICH 4.0 reports -1 where a view's lower bound is not 0.
+// H1  The handle always has the program's atomicity and hints, and its view, but for one that
+//     converts, which the library may not know: Ferry's functions set them there first. The
+//     position lives there alone, or, of a file that only Ferry has, here alone: MPICH 4.0 reports
+//     -1 where a view's lower bound is not 0.
 // H2  Whether Ferry or the library carries out a collective transfer is the same on all ranks. It
 //     depends on what collective calls have agreed on, and on arguments that the standard wants to
 //     be the same on all ranks, never on this rank's alone.
