@@ -149,18 +149,23 @@ void append(Pieces& pieces, const Piece& piece) {
   }
 }
 
+// What says the bounds of a datatype. Those that are explicit (of resized types and arrays, MPI's
+// markers) displace those that follow from its pieces: MPI 4.0, 5.1.6.
+enum class Bounds { none, pieces, explicitly };
+
 // What a datatype is made of, in the order of its type map, and its bounds.
 struct Shape {
   Pieces pieces;
   std::int64_t lower = 0;
   std::int64_t upper = 0;
-  bool is_bounded = false;
+  Bounds bounds = Bounds::none;
 
   std::int64_t period() const { return upper - lower; }
-  void bound(std::int64_t from, std::int64_t to) {
-    lower = is_bounded ? std::min(lower, from) : from;
-    upper = is_bounded ? std::max(upper, to) : to;
-    is_bounded = true;
+  void bound(std::int64_t from, std::int64_t to, Bounds by) {
+    if (by < bounds) return;
+    lower = by == bounds ? std::min(lower, from) : from;
+    upper = by == bounds ? std::max(upper, to) : to;
+    bounds = by;
   }
 };
 
@@ -174,9 +179,9 @@ struct Layout {
 // `count` copies from `at` on, one every `stride` bytes.
 void repeat(Shape& to, const Shape& what, std::int64_t count, std::int64_t at,
             std::int64_t stride) {
-  if (count <= 0) return;
+  if (count <= 0 || what.bounds == Bounds::none) return;
   const std::int64_t last = at + (count - 1) * stride;
-  to.bound(std::min(at, last) + what.lower, std::max(at, last) + what.upper);
+  to.bound(std::min(at, last) + what.lower, std::max(at, last) + what.upper, what.bounds);
   const Pieces& pieces = what.pieces;
   if (pieces.size() == 1 && pieces[0].bytes == stride) {
     append(to.pieces, {at + pieces[0].offset, count * stride, pieces[0].type});
@@ -252,6 +257,7 @@ Shape of_elements(const std::vector<Dimension>& dimensions, const Shape& old) {
     bytes *= dimension.size;
   shape.lower = 0;
   shape.upper = bytes;
+  shape.bounds = Bounds::explicitly;
   return shape;
 }
 
@@ -313,6 +319,7 @@ Shape flatten_derived(const Contents& from, const Layout& layout) {
     case MPI_COMBINER_RESIZED:
       old.lower = from.addresses[0];
       old.upper = old.lower + from.addresses[1];
+      old.bounds = Bounds::explicitly;
       return old;
     case MPI_COMBINER_CONTIGUOUS:
       return repeated(old, integers[0], period);
@@ -341,7 +348,7 @@ Shape flatten(MPI_Datatype type, const Layout& layout) {
   if (from.combiner == MPI_COMBINER_NAMED || from.types.empty()) {
     shape.pieces = layout.named(type);
     for (const Piece& piece : shape.pieces)
-      shape.upper = piece.offset + piece.bytes;
+      shape.bound(0, piece.offset + piece.bytes, Bounds::pieces);
   } else {
     shape = flatten_derived(from, layout);
   }

@@ -1,4 +1,6 @@
 // Type maps of MPI datatypes, compared with MPI's own packing.
+#include "collective/datatype.hpp"
+
 #include "collective/memory.hpp"
 #include "collective/mpi_reference.hpp"
 #include "collective/world.hpp"
@@ -104,6 +106,60 @@ TEST(Datatype, DistributedArrays) {
       expect_same_packing(types.keep(type), 2);
     }
   }
+}
+
+// From one copy to the next, in a file whose numbers have the sizes of those in memory.
+std::int64_t period_in_file(MPI_Datatype type) {
+  const auto size_of = [](MPI_Datatype named) {
+    int bytes = 0;
+    MPI_Type_size(named, &bytes);
+    return std::int64_t{bytes};
+  };
+  return typemap_in_file(type, size_of).period_bytes();
+}
+
+// MPI's markers displace other bounds. (In memory MPICH 4.0 has no such rule.)
+TEST(Datatype, ExplicitBoundsInAFile) {
+  Types types;
+  const auto made = [&](auto make, auto... arguments) {
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    make(arguments..., &type);
+    return types.keep(type);
+  };
+  // `member` at `at`, listed between ints at `other` and behind it.
+  const auto between_ints = [&](MPI_Aint other, MPI_Datatype member, MPI_Aint at) {
+    const int lengths[] = {1, 1, 1};
+    const MPI_Aint places[] = {other, at, other + 4};
+    const MPI_Datatype members[] = {MPI_INT, member, MPI_INT};
+    return made(MPI_Type_create_struct, 3, lengths, places, members);
+  };
+  const int size = 10;
+  const int subsize = 2;
+  const int start = 3;
+  const int block = MPI_DISTRIBUTE_BLOCK;
+  const int no_argument = MPI_DISTRIBUTE_DFLT_DARG;
+  const int places = 5;
+  const MPI_Datatype padded = made(MPI_Type_create_resized, MPI_INT, 0, 16);
+  const MPI_Datatype part =
+      made(MPI_Type_create_subarray, 1, &size, &subsize, &start, MPI_ORDER_C, MPI_INT);
+  const MPI_Datatype share = made(MPI_Type_create_darray, places, 1, 1, &size, &block, &no_argument,
+                                  &places, MPI_ORDER_C, MPI_INT);
+  const MPI_Datatype none = made(MPI_Type_contiguous, 0, MPI_INT);
+  const MPI_Datatype no_place = made(MPI_Type_create_resized, none, 0, 12);
+  const MPI_Datatype before = between_ints(0, padded, 8);
+  EXPECT_EQ(period_in_file(before), 16);
+  EXPECT_EQ(period_in_file(between_ints(40, padded, 8)), 16);
+  EXPECT_EQ(period_in_file(between_ints(0, before, 8)), 16);
+  EXPECT_EQ(period_in_file(made(MPI_Type_contiguous, 3, before)), 48);
+  EXPECT_EQ(period_in_file(between_ints(400, made(MPI_Type_vector, 2, 1, 3, padded), 0)), 64);
+  EXPECT_EQ(period_in_file(between_ints(400, made(MPI_Type_dup, padded), 0)), 16);
+  EXPECT_EQ(period_in_file(made(MPI_Type_create_resized, before, 4, 30)), 30);
+  EXPECT_EQ(period_in_file(between_ints(0, part, 8)), 40);
+  EXPECT_EQ(period_in_file(between_ints(100, share, 8)), 40);
+  EXPECT_EQ(period_in_file(between_ints(0, no_place, 8)), 12);
+  // Nothing has no bounds.
+  EXPECT_EQ(period_in_file(between_ints(0, none, 100)), 8);
+  EXPECT_EQ(period_in_file(made(MPI_Type_create_hvector, 3, 1, MPI_Aint{50}, none)), 0);
 }
 
 // Something made of `old`.
