@@ -5,6 +5,8 @@
 
 #include <ferry/byte_order.hpp>
 
+#include "backend/cuda/gpus.hpp"
+
 namespace ferry::collective {
 namespace {
 
@@ -12,6 +14,10 @@ namespace {
 constexpr std::int64_t step_bytes_max = 4096;
 
 }  // namespace
+
+bool is_gpu_memory(const void* memory) {
+  return cuda::owner_of(cuda::Driver::in_use(), memory).kind == cuda::MemoryKind::device;
+}
 
 bool Memory::has_whole_elements() const {
   const auto extents = map_.extents();

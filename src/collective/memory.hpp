@@ -11,6 +11,9 @@ namespace ferry::collective {
 
 inline constexpr std::int64_t element_bytes_max = 16;
 
+// Whether the host must not touch it. Throws ferry::Error (EIO) if the driver cannot tell.
+bool is_gpu_memory(const void* memory);
+
 class Memory {
  public:
   // `map` must outlive it. Memory to write from is not changed. For elements larger than a byte,

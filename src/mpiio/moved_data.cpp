@@ -1,10 +1,29 @@
 #include "mpiio/moved_data.hpp"
 
+#include <cerrno>
 #include <utility>
 
 #include <ferry/byte_order.hpp>
+#include <ferry/error.hpp>
+
+#include "collective/memory.hpp"
 
 namespace ferry::mpiio {
+namespace {
+
+// Data is converted by the host.
+void require_host_memory(const Arguments& arguments) {
+  MPI_Count lower = 0;
+  MPI_Count bytes = 0;
+  PMPI_Type_get_true_extent_x(arguments.type, &lower, &bytes);
+  // Beside MPI_BOTTOM the datatype has the address.
+  const auto first =
+      reinterpret_cast<std::uintptr_t>(arguments.buffer) + static_cast<std::uintptr_t>(lower);
+  if (collective::is_gpu_memory(reinterpret_cast<const void*>(first)))
+    throw Error(ENOTSUP, "memory of a GPU, whose data would have to be converted");
+}
+
+}  // namespace
 
 MovedData::MovedData(const Arguments& arguments)
     : arguments_(arguments),
@@ -22,6 +41,7 @@ MovedData::MovedData(const Arguments& arguments, Direction direction,
       swapped_bytes_(swapped_bytes),
       map_(map_of(MPI_BYTE)),
       count_(arguments.count * conversion_->size_in_file(arguments.type)) {
+  require_host_memory(arguments);
   buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(count_));
   base_ = buffer_.get();
   if (direction == Direction::write) {

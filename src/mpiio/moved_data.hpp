@@ -29,7 +29,7 @@ class MovedData {
   explicit MovedData(const Arguments& arguments);
   // A buffer, which has the data if it is written. `swapped_bytes`: elements of this size will be
   // swapped where they are moved, which must not change them. `is_begun`: the program may free its
-  // datatype before finish(). Throws ferry::Error, std::bad_alloc.
+  // datatype before finish(). Throws std::bad_alloc and ferry::Error, ENOTSUP for memory of a GPU.
   MovedData(const Arguments& arguments, Direction direction,
             std::shared_ptr<const DataRepresentation> conversion, std::int64_t swapped_bytes,
             bool is_begun);

@@ -779,6 +779,31 @@ def test_external32_on_a_server(server: Server, tmp_path: Path) -> None:
     assert {name for name in plain if found[name] != plain[name]} == WRONG_IN_MPICH
 
 
+ON_GPU = {
+    "memory": "there",
+    "writing ints": "done",
+    "reading ints": "done",
+    "what was read": "right",
+    "writing longs": "unsupported",
+    "reading longs": "unsupported",
+    "by their address": "unsupported",
+    "reading in two calls": "unsupported",
+    "what is there": "right",
+    "what the file has": "right",
+    "managed memory": "done done right",
+}
+
+
+def test_memory_of_a_gpu_is_not_converted_by_the_host(server: Server) -> None:
+    driver = BUILD / "libferry_mock_cuda.so"
+    words = [BUILD / "mpiio_gpu_memory", server.named("file"), driver]
+    done = under_ferry(2, *words, FERRY_CUDA_LIBRARY=str(driver))
+    assert transfers(done) > 0, done.stderr
+    found = cases(done.stdout)
+    assert found.pop("alone") == "[done] [unsupported]"  # a call of each rank
+    assert found == {name: f"[{seen}] [{seen}]" for name, seen in ON_GPU.items()}
+
+
 REGISTERED = {
     "registering": "done",
     "twice": "duplicate",
