@@ -18,7 +18,9 @@
 
 #include "base/forks.hpp"
 #include "base/futex.hpp"
+#include "base/kernel_call.hpp"
 #include "base/uncancelled.hpp"
+#include "daemon/descriptor_path.hpp"
 #include "daemon/messages.hpp"
 
 namespace ferry::daemon {
@@ -189,6 +191,9 @@ int Client::attach() {
 int Client::offer(int descriptor, ServedFile& file) {
   if (life_ == nullptr) return ENOTCONN;
   const Uncancelled section;
+  const long flags = kernel_call(SYS_fcntl, descriptor, F_GETFL, 0);
+  if (flags < 0) return EBADF;
+  if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_PATH) != 0) return EOPNOTSUPP;
   const Attached* here = attached_.load(std::memory_order_acquire);
   const bool holds = here != nullptr && life_->attachment.load() == here->number &&
                      (here->table->alive.load() & FUTEX_OWNER_DIED) == 0;
@@ -202,7 +207,13 @@ int Client::offer(int descriptor, ServedFile& file) {
   request.kind = RequestKind::offer;
   DaemonAnswer answer;
   int received = -1;
-  const int error = ask(request, descriptor, answer, received);
+  // Not the program's own: its flock locks would last until ferryd has closed its copy. O_PATH,
+  // since closing an ordinary descriptor ends the locks that the process took by fcntl.
+  const long sent =
+      kernel_call(SYS_openat, AT_FDCWD, DescriptorPath(descriptor).text, O_PATH | O_CLOEXEC);
+  if (sent < 0) return static_cast<int>(-sent);
+  const int error = ask(request, static_cast<int>(sent), answer, received);
+  kernel_call(SYS_close, sent);
   if (error == 0) file = answer.file;
   return error;
 }

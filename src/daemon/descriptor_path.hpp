@@ -1,14 +1,16 @@
-// The name by which a process opens again what one of its descriptors is.
+// The name by which a process opens again what one of its descriptors is. Safe in signal handlers.
 #pragma once
 
-#include <cstdio>
+#include <charconv>
+#include <iterator>
+#include <string_view>
 
 namespace ferry::daemon {
 
 struct DescriptorPath {
-  char text[32];
+  char text[32] = "/proc/self/fd/";
   explicit DescriptorPath(int descriptor) {
-    std::snprintf(text, sizeof text, "/proc/self/fd/%d", descriptor);
+    std::to_chars(text + std::string_view(text).size(), std::end(text) - 1, descriptor);
   }
 };
 

@@ -13,8 +13,9 @@
 namespace ferry::daemon {
 
 inline constexpr std::uint32_t messages_magic = 0x72'72'65'66;  // "ferr"
-// Grows with any change of a layout or of a hash. Other cache lines make another layout, too.
-inline constexpr std::uint32_t messages_version = 3 << 16 | device::cache_line_bytes;
+// Grows with any change of a layout, of a hash or of what is sent. Other cache lines make another
+// layout, too.
+inline constexpr std::uint32_t messages_version = 4 << 16 | device::cache_line_bytes;
 
 enum class RequestKind : std::uint32_t { attach = 1, more_readers, offer, status, stop };
 

@@ -57,10 +57,8 @@ void ServedFiles::on_break(int entry) {
 
 int ServedFiles::offer(Calls& calls, int descriptor, ServedFile& file) {
   struct stat status {};
-  const int flags = fcntl(descriptor, F_GETFL);
-  if (flags < 0 || fstat(descriptor, &status) != 0) return EBADF;
-  if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_PATH) != 0 || !S_ISREG(status.st_mode))
-    return EOPNOTSUPP;
+  if (fstat(descriptor, &status) != 0) return EBADF;
+  if (!S_ISREG(status.st_mode)) return EOPNOTSUPP;
   if (status.st_nlink == 0) return ESTALE;
   close_broken(calls);
   for (File& one : files_) {
@@ -74,7 +72,7 @@ int ServedFiles::offer(Calls& calls, int descriptor, ServedFile& file) {
   std::uint32_t entry = 0;
   if (const int error = find_room(calls, entry); error != 0) return error;
   File& mine = files_[entry];
-  // A description of its own: the lease must outlive the client's.
+  // The client's is of O_PATH, which takes no lease.
   mine.lease = open(DescriptorPath(descriptor).text, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (mine.lease < 0) return errno;
   mine.device = status.st_dev;

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/kernel_call.hpp"
+#include "daemon/descriptor_path.hpp"
 #include "interpose/serving_settings.hpp"
 
 namespace ferry::run {
@@ -579,16 +580,8 @@ bool CachedReads::may_offer(int descriptor) {
   const long flags = kernel_call(SYS_fcntl, descriptor, F_GETFL, 0);
   if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY || (flags & (O_DIRECT | O_PATH)) != 0)
     return false;
-  char link[32] = "/proc/self/fd/";
-  char* at = link + std::strlen(link);
-  unsigned divisor = 1;
-  const auto number = static_cast<unsigned>(descriptor);
-  while (number / divisor >= 10)
-    divisor *= 10;
-  for (; divisor > 0; divisor /= 10)
-    *at++ = static_cast<char>('0' + number / divisor % 10);
-  *at = '\0';
-  const long length = kernel_call(SYS_readlinkat, AT_FDCWD, link, path_.data(), path_.size() - 1);
+  const long length = kernel_call(SYS_readlinkat, AT_FDCWD, daemon::DescriptorPath(descriptor).text,
+                                  path_.data(), path_.size() - 1);
   if (length <= 0) return false;
   path_[static_cast<std::size_t>(length)] = '\0';
   return settings_->takes(path_.data());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -79,6 +80,35 @@ class DaemonProcesses : public testing::Test {
   ScratchDirectory folder_;
   ScratchDirectory files_{ferry::test::build_folder()};
 };
+
+// A flock lock lasts as long as any process has the open file, an fcntl lock until its process
+// closes any descriptor of the file.
+TEST_F(DaemonProcesses, OffersNeitherKeepNorEndLocks) {
+  DaemonProcess daemon(socket());
+  Client client(socket().c_str());
+  const std::string path = file("data", "some bytes");
+  const Descriptor holder(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct flock whole {};
+  whole.l_type = F_RDLCK;
+  ASSERT_EQ(fcntl(holder, F_SETLK, &whole), 0);
+  ferry::daemon::ServedFile served;
+  ASSERT_TRUE(eventually([&] { return client.offer(holder, served) == 0; }));
+  const Descriptor looker(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  whole.l_type = F_WRLCK;
+  ASSERT_EQ(fcntl(looker, F_OFD_GETLK, &whole), 0);
+  EXPECT_EQ(whole.l_type, F_RDLCK) << "the offer has ended it";
+
+  kill(daemon.process(), SIGSTOP);
+  ASSERT_EQ(waitpid(daemon.process(), nullptr, WUNTRACED), daemon.process());
+  {
+    const Descriptor locked(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(flock(locked, LOCK_SH | LOCK_NB), 0);
+    EXPECT_EQ(client.offer(locked, served), ETIMEDOUT);
+  }
+  const Descriptor next(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(flock(next, LOCK_EX | LOCK_NB), 0) << "the offer keeps it";
+  kill(daemon.process(), SIGCONT);
+}
 
 // At random moments. A change after the kill is never hidden by what readers still have mapped.
 TEST_F(DaemonProcesses, KilledDaemonsHideNoChange) {
