@@ -152,7 +152,8 @@ def test_what_a_rank_writes_others_read(
     words = [BUILD / "mpiio_consistent", tmp_path / "file", SEED, STEPS, mode]
     done = run(ranks, *words, FERRY_RANKS_PER_NODE=str(ranks_per_node))
     assert done.stdout == "seen:" + ranks * " [right]" + "\n", f"seed {SEED}"
-    assert not by_ferry or transfers(done) > 0
+    # Whatever is in atomic mode there is the library's, which may be all.
+    assert not by_ferry or "ferry-run: " in done.stderr
 
 
 FORTRAN = """
