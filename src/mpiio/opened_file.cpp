@@ -103,8 +103,8 @@ int error_of_exception() {
 
 // Runs `body` and returns its error, which the other ranks wait to be told, also without memory.
 template <class Body>
-Refusal refusal_by(Body&& body) {
-  Refusal refusal;
+RankRefusal refusal_by(Body&& body) {
+  RankRefusal refusal;
   try {
     try {
       body();
@@ -355,16 +355,11 @@ std::int64_t OpenedFile::bytes_of(const Arguments& arguments) const {
   return bytes;
 }
 
-OpenedFile::Amount OpenedFile::amount_of(const Arguments& arguments) const {
-  Amount amount;
-  amount.refusal = refusal_by([&] { amount.bytes = bytes_of(arguments); });
-  return amount;
-}
-
-// 0 for what will be refused.
 MPI_Offset OpenedFile::etypes_of(const Arguments& arguments) const {
   if (etype_bytes_ == 0) return 0;
-  return static_cast<MPI_Offset>(amount_of(arguments).bytes / etype_bytes_);
+  std::int64_t bytes = 0;  // of what will be refused
+  refusal_by([&] { bytes = bytes_of(arguments); });
+  return static_cast<MPI_Offset>(bytes / etype_bytes_);
 }
 
 std::shared_ptr<const MovedData> OpenedFile::data_of(Direction direction,
@@ -410,7 +405,7 @@ std::int64_t OpenedFile::carry_out(Direction direction, MPI_Offset offset,
   if (atomic_) return agree_in_turn(move_in_turn(direction, offset, arguments));
   const std::int64_t at = bytes_before(offset);
   std::shared_ptr<const MovedData> data;
-  const Refusal refusal = refusal_by([&] { data = data_of(direction, arguments, false); });
+  const RankRefusal refusal = refusal_by([&] { data = data_of(direction, arguments, false); });
   if (data == nullptr) file_.refuse(call_of(direction), refusal.why, refusal.error);
   const std::int64_t count = count_of(*data);
   const std::int64_t moved = direction == Direction::read
@@ -423,7 +418,7 @@ std::int64_t OpenedFile::finish_on_all(Direction direction, const MovedData& dat
                                        std::int64_t moved) {
   if (direction == Direction::write || conversion_ == nullptr || !conversion_->may_fail())
     return data.finish(moved);
-  const Refusal refusal = refusal_by([&] { moved = data.finish(moved); });
+  const RankRefusal refusal = refusal_by([&] { moved = data.finish(moved); });
   file_.refuse(call_of(direction), refusal.why, refusal.error);
   return moved;
 }
@@ -433,7 +428,7 @@ OpenedFile::Started OpenedFile::start(Direction direction, MPI_Offset offset,
   meet_after_library(direction);
   const std::int64_t at = bytes_before(offset);
   std::shared_ptr<const MovedData> data;
-  const Refusal refusal = refusal_by([&] { data = data_of(direction, arguments, true); });
+  const RankRefusal refusal = refusal_by([&] { data = data_of(direction, arguments, true); });
   if (data == nullptr) {
     // What has begun cannot be left to the library.
     const int error = refusal.error == left_errno ? ENOTSUP : refusal.error;
@@ -474,7 +469,7 @@ void OpenedFile::transfer_at(Direction direction, MPI_Offset offset, const Argum
   } catch (const Error& error) {
     if (error.code().value() != left_errno) throw;
     // This is the error of the lowest rank; what another may not ask for is an error of all first.
-    const Refusal refusal = refusal_by([&] {
+    const RankRefusal refusal = refusal_by([&] {
       if (offset < 0) throw Error(EINVAL, "a negative offset");
       bytes_of(arguments);
     });

@@ -43,7 +43,7 @@ int rank_in(MPI_Comm communicator);
 bool is_disabled(MPI_Info info, const std::map<std::string, std::string>& defaults);
 
 // Why a rank cannot take part; 0: it can.
-struct Refusal {
+struct RankRefusal {
   int error = 0;
   std::string why;
 };
@@ -207,11 +207,6 @@ class OpenedFile {
   bool converts(const Arguments& arguments) const;
   // In the file. Throws ferry::Error if this rank cannot take part.
   std::int64_t bytes_of(const Arguments& arguments) const;
-  struct Amount {
-    std::int64_t bytes = 0;  // 0 for what will be refused
-    Refusal refusal;
-  };
-  Amount amount_of(const Arguments& arguments) const;
   MPI_Offset etypes_of(const Arguments& arguments) const;
   // Collective; throws ferry::Error on all ranks if Ferry cannot have the view.
   void take_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
