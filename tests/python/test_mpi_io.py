@@ -897,6 +897,7 @@ def test_representations_in_fortran_are_the_librarys(server: Server, tmp_path: P
     compiler = compiler_of("fort")
     (tmp_path / "p.f90").write_text(REGISTERING.format(uri=server.named("file")))
     words = [compiler, "-w", "-std=legacy", "p.f90", "-o", "p", f"-L{folder_of_the_mpi_library()}"]
+    words.append("-ffree-line-length-none")  # URIs are long
     subprocess.run(words, cwd=tmp_path, check=True)
     done = under_ferry(2, tmp_path / "p")
     assert (done.returncode, done.stdout.split()) == (0, ["unsupported"] * 2), done
