@@ -142,11 +142,11 @@ int main(int argc, char** argv) {
     move(writes);  // the first one makes plans and connections
     for (int repeat = 0; repeat < repeats; ++repeat) {
       for (std::size_t i = 0; i < ways.size(); ++i) {
-        const auto& [name, way] = ways[repeat % 2 == 0 ? i : ways.size() - 1 - i];
+        const auto& way = ways[repeat % 2 == 0 ? i : ways.size() - 1 - i];
         MPI_Barrier(MPI_COMM_WORLD);
-        double own = seconds_of([&] { way(writes); });
+        double own = seconds_of([&] { way.second(writes); });
         MPI_Allreduce(MPI_IN_PLACE, &own, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        seconds[(writes ? "write, " : "read, ") + name].push_back(own);
+        seconds[(writes ? "write, " : "read, ") + way.first].push_back(own);
       }
     }
   }

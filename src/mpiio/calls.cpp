@@ -417,12 +417,12 @@ void take_representations(void** functions) {
   const auto take = [&]<class Function>(Function*& kept, CallIndex index, void* ours) {
     stand_in(kept, functions[static_cast<int>(index)], reinterpret_cast<Function*>(ours));
   };
-  take(library().Register_datarep, CallIndex::Register_datarep,
-       reinterpret_cast<void*>(&register_datarep<&MpiFunctions::Register_datarep, int,
+  take(library().register_datarep, CallIndex::Register_datarep,
+       reinterpret_cast<void*>(&register_datarep<&MpiFunctions::register_datarep, int,
                                                  MPI_Datarep_conversion_function>));
 #if MPI_VERSION >= 4
-  take(library().Register_datarep_c, CallIndex::Register_datarep_c,
-       reinterpret_cast<void*>(&register_datarep<&MpiFunctions::Register_datarep_c, MPI_Count,
+  take(library().register_datarep_c, CallIndex::Register_datarep_c,
+       reinterpret_cast<void*>(&register_datarep<&MpiFunctions::register_datarep_c, MPI_Count,
                                                  MPI_Datarep_conversion_function_c>));
 #endif
 }

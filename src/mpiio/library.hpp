@@ -25,12 +25,10 @@ struct MpiFunctions {
 #define FERRY_MPIIO_MEMBER(name, length) decltype(&PMPI_T_##name) tool_##name = nullptr;
   FERRY_MPIIO_TOOL_CALLS(FERRY_MPIIO_MEMBER)
 #undef FERRY_MPIIO_MEMBER
-#define FERRY_MPIIO_MEMBER(name) decltype(&PMPI_##name) name = nullptr;
-  FERRY_MPIIO_REPRESENTATION_CALLS(FERRY_MPIIO_MEMBER)
+  decltype(&PMPI_Register_datarep) register_datarep = nullptr;
 #if MPI_VERSION >= 4
-  FERRY_MPIIO_LARGE_REPRESENTATION_CALLS(FERRY_MPIIO_MEMBER)
+  decltype(&PMPI_Register_datarep_c) register_datarep_c = nullptr;
 #endif
-#undef FERRY_MPIIO_MEMBER
 };
 
 // Puts `ours` into the place of the library's function, and keeps that.
