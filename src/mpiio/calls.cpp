@@ -396,7 +396,6 @@ int register_datarep(const char* name, Convert* read, Convert* write,
   const std::size_t bytes = std::strlen(name);
   if (bytes == 0 || bytes >= MPI_MAX_DATAREP_STRING || extent == nullptr)
     return report(MPI_FILE_NULL, MPI_ERR_ARG);
-  if (is_representation(name)) return report(MPI_FILE_NULL, MPI_ERR_DUP_DATAREP);
   const auto with_state = [state](Convert* function) {
     ConversionFunctions::Convert convert;
     if (function == nullptr) return convert;
@@ -405,12 +404,14 @@ int register_datarep(const char* name, Convert* read, Convert* write,
       return function(memory, type, static_cast<Count>(count), file, position, state);
     };
   };
-  return guarded(MPI_FILE_NULL, [&] {
-    register_representation(
+  bool is_new = false;
+  const int code = guarded(MPI_FILE_NULL, [&] {
+    is_new = register_representation(
         name, {with_state(read), with_state(write),
                [=](MPI_Datatype type, MPI_Aint* bytes_of) { return extent(type, bytes_of, state); },
                std::numeric_limits<Count>::max()});
   });
+  return code == MPI_SUCCESS && !is_new ? report(MPI_FILE_NULL, MPI_ERR_DUP_DATAREP) : code;
 }
 
 void take_representations(void** functions) {

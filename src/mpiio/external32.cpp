@@ -16,6 +16,7 @@
 
 #include "collective/datatype.hpp"
 #include "mpiio/representations.hpp"
+#include "mpiio/type_maps.hpp"
 
 namespace ferry::mpiio {
 namespace {
@@ -35,12 +36,6 @@ struct Field {
   std::int64_t file_bytes = 0;
 };
 using Fields = std::vector<Field>;
-
-std::int64_t size_of(MPI_Datatype type) {
-  MPI_Count bytes = 0;
-  PMPI_Type_size_x(type, &bytes);
-  return bytes;
-}
 
 constexpr bool has_extended = LDBL_MANT_DIG == 64;
 
@@ -165,18 +160,13 @@ Fields fields_by_precision(MPI_Datatype type) {
   return fields;
 }
 
-// They stay where they are.
-const Fields& fields_of(MPI_Datatype named) {
+Fields fields_of(MPI_Datatype named) {
   static const Table& table = *new Table;
-  const Fields* fields = table.find(named);
-  static thread_local Fields other;
-  if (fields == nullptr) {
-    other = fields_by_precision(named);
-    fields = &other;
-  }
-  if (fields->empty())
+  const Fields* const known = table.find(named);
+  Fields fields = known != nullptr ? *known : fields_by_precision(named);
+  if (fields.empty())
     throw Error(ENOTSUP, "external32 with a datatype that this MPI library has in another size");
-  return *fields;
+  return fields;
 }
 
 #if LDBL_MANT_DIG == 64
@@ -314,25 +304,20 @@ class External32 : public DataRepresentation {
   // Calls use(fields, address) for each predefined datatype, until that is false.
   template <class Use>
   static void walk(void* memory, std::int64_t count, MPI_Datatype type, Use&& use) {
-    MPI_Count lower = 0;
-    MPI_Count period = 0;
-    PMPI_Type_get_extent_x(type, &lower, &period);
-    const std::vector<collective::Items> all = collective::items_of(type);
-    std::vector<const Fields*> fields;
-    std::vector<Fields> kept;
-    kept.reserve(all.size());
-    std::vector<std::int64_t> steps;
-    for (const collective::Items& items : all) {
-      fields.push_back(&kept.emplace_back(fields_of(items.type)));
-      PMPI_Type_get_extent_x(items.type, &lower, &period);
-      steps.push_back(period);
-    }
-    PMPI_Type_get_extent_x(type, &lower, &period);
+    struct Part {
+      collective::Items items;
+      Fields fields;
+      std::int64_t step = 0;
+    };
+    std::vector<Part> parts;
+    for (const collective::Items& items : collective::items_of(type))
+      parts.push_back({items, fields_of(items.type), period_of(items.type)});
+    const std::int64_t period = period_of(type);
     auto* base = static_cast<std::byte*>(memory);
     for (std::int64_t copy = 0; copy < count; ++copy, base += period)
-      for (std::size_t i = 0; i < all.size(); ++i)
-        for (std::int64_t item = 0; item < all[i].count; ++item)
-          if (!use(*fields[i], base + all[i].offset + item * steps[i])) return;
+      for (const Part& part : parts)
+        for (std::int64_t item = 0; item < part.items.count; ++item)
+          if (!use(part.fields, base + part.items.offset + item * part.step)) return;
   }
 };
 

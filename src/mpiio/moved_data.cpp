@@ -64,9 +64,7 @@ std::int64_t MovedData::finish(std::int64_t moved) const {
     return conversion_->from_file(arguments_.buffer, arguments_.count, type(), buffer_.get(),
                                   moved);
   }
-  MPI_Count bytes = 0;
-  PMPI_Type_size_x(type(), &bytes);
-  return moved == 0 ? 0 : bytes * arguments_.count;
+  return moved == 0 ? 0 : size_of(type()) * arguments_.count;
 }
 
 }  // namespace ferry::mpiio

@@ -239,7 +239,7 @@ void OpenedFile::take_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Data
   try {
     if (conversion == nullptr) {
       map = map_of(filetype);
-      PMPI_Type_size_x(etype, &bytes);
+      bytes = size_of(etype);
     } else {
       // The library is not asked about these.
       if (etype == MPI_DATATYPE_NULL || filetype == MPI_DATATYPE_NULL)
@@ -269,11 +269,7 @@ void OpenedFile::take_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Data
 }
 
 std::int64_t OpenedFile::extent_in_file(MPI_Datatype type) const {
-  if (conversion_ != nullptr) return conversion_->extent_in_file(type);
-  MPI_Count lower = 0;
-  MPI_Count extent = 0;
-  PMPI_Type_get_extent_x(type, &lower, &extent);
-  return extent;
+  return conversion_ != nullptr ? conversion_->extent_in_file(type) : period_of(type);
 }
 
 // MPICH 4.0 gives -1 for the position where a view's lower bound is not 0, and wrong ones where its
@@ -342,15 +338,13 @@ bool OpenedFile::converts(const Arguments& arguments) const {
 std::int64_t OpenedFile::bytes_of(const Arguments& arguments) const {
   if (arguments.count < 0) throw Error(EINVAL, "a negative count");
   if (arguments.type == MPI_DATATYPE_NULL) throw Error(EINVAL, "MPI_DATATYPE_NULL");
-  MPI_Count size = 0;
-  PMPI_Type_size_x(arguments.type, &size);
+  std::int64_t size = size_of(arguments.type);
   if (arguments.count == 0 || size == 0) return 0;
   if (converts(arguments)) size = conversion_->size_in_file(arguments.type);
   if (size == 0) throw Error(EILSEQ, "a datatype that has no bytes in the file");
   std::int64_t bytes = 0;
   const std::int64_t count = arguments.count;
-  if (__builtin_mul_overflow(count, std::int64_t{size}, &bytes))
-    throw Error(EINVAL, "too many bytes");
+  if (__builtin_mul_overflow(count, size, &bytes)) throw Error(EINVAL, "too many bytes");
   if (etype_bytes_ > 0 && bytes % etype_bytes_ != 0) throw Error(EINVAL, "a part of an etype");
   return bytes;
 }

@@ -11,25 +11,13 @@
 #include <ferry/error.hpp>
 
 #include "collective/datatype.hpp"
+#include "mpiio/type_maps.hpp"
 
 namespace ferry::mpiio {
 namespace {
 
 // So many bytes of the file in a call of a program's function, or one number if that has more.
 constexpr std::int64_t converted_bytes_max = 1 << 20;
-
-std::int64_t memory_bytes_of(MPI_Datatype type) {
-  MPI_Count bytes = 0;
-  PMPI_Type_size_x(type, &bytes);
-  return bytes;
-}
-
-std::int64_t period_of(MPI_Datatype type) {
-  MPI_Count lower = 0;
-  MPI_Count period = 0;
-  PMPI_Type_get_extent_x(type, &lower, &period);
-  return period;
-}
 
 // In the type map of a predefined datatype.
 MPI_Count entries_of(MPI_Datatype named) {
@@ -91,8 +79,8 @@ class RegisteredRepresentation : public DataRepresentation {
     };
     std::vector<Part> parts;
     for (const collective::Items& items : collective::items_of(type)) {
-      parts.push_back({items, bytes_in_file(items.type), memory_bytes_of(items.type),
-                       period_of(items.type), entries_of(items.type)});
+      parts.push_back({items, bytes_in_file(items.type), size_of(items.type), period_of(items.type),
+                       entries_of(items.type)});
       if (!function && parts.back().file_bytes != parts.back().memory_bytes)
         throw Error(EILSEQ, name_ + " has no function for data that changes its size");
     }
@@ -178,14 +166,8 @@ collective::TypeMap DataRepresentation::map_in_file(MPI_Datatype type) const {
                                      [this](MPI_Datatype named) { return bytes_in_file(named); });
 }
 
-bool is_representation(const std::string& name) {
-  const std::lock_guard guard(registered().mutex);
-  return name == "native" || name == "internal" || name == "external32" ||
-         registered().by_name.contains(name);
-}
-
 bool register_representation(const std::string& name, ConversionFunctions functions) {
-  if (is_representation(name)) return false;
+  if (name == "native" || name == "internal" || name == "external32") return false;
   auto made = std::make_shared<const RegisteredRepresentation>(name, std::move(functions));
   const std::lock_guard guard(registered().mutex);
   return registered().by_name.emplace(name, std::move(made)).second;

@@ -52,7 +52,6 @@ struct ConversionFunctions {
 
 // Returns whether the name was free. They stay.
 bool register_representation(const std::string& name, ConversionFunctions functions);
-bool is_representation(const std::string& name);
 
 // Null: there is none of that name, or it converts nothing.
 std::shared_ptr<const DataRepresentation> representation_named(const char* name);

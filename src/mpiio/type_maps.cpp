@@ -49,6 +49,19 @@ Kept map_of(MPI_Datatype type) {
   return map;
 }
 
+std::int64_t size_of(MPI_Datatype type) {
+  MPI_Count bytes = 0;
+  PMPI_Type_size_x(type, &bytes);
+  return bytes;
+}
+
+std::int64_t period_of(MPI_Datatype type) {
+  MPI_Count lower = 0;
+  MPI_Count period = 0;
+  PMPI_Type_get_extent_x(type, &lower, &period);
+  return period;
+}
+
 MPI_Datatype copy_of(MPI_Datatype type) {
   if (collective::is_named(type)) return type;
   MPI_Datatype copy = MPI_DATATYPE_NULL;

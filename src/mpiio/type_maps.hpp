@@ -1,6 +1,7 @@
 // A program's datatypes: their type maps, and those that outlive the program's handle.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include <mpi.h>
@@ -12,6 +13,10 @@ namespace ferry::mpiio {
 // Keeps the map with the datatype, as an attribute, so that a datatype is converted once. Throws
 // what collective::typemap_of throws. Thread-safe.
 std::shared_ptr<const collective::TypeMap> map_of(MPI_Datatype type);
+
+// The bytes of its data, and from one copy to the next.
+std::int64_t size_of(MPI_Datatype type);
+std::int64_t period_of(MPI_Datatype type);
 
 // A copy, unless the datatype is predefined, as MPI's own functions return them.
 MPI_Datatype copy_of(MPI_Datatype type);
