@@ -75,23 +75,6 @@ int extent_of_memory(MPI_Datatype type, MPI_Aint* extent, void*) {
 
 State state;
 
-std::string class_of(int code) {
-  int error_class = MPI_SUCCESS;
-  MPI_Error_class(code, &error_class);
-  switch (error_class) {
-    case MPI_SUCCESS:
-      return "done";
-    case MPI_ERR_CONVERSION:
-      return "conversion";
-    case MPI_ERR_DUP_DATAREP:
-      return "duplicate";
-    case MPI_ERR_ARG:
-      return "argument";
-    default:
-      return "class " + std::to_string(error_class);
-  }
-}
-
 std::string ints_of(int code, const MPI_Status& status) {
   int count = 0;
   MPI_Get_count(&status, MPI_INT, &count);
@@ -281,9 +264,7 @@ void without_functions(MPI_File file, MPI_Datatype two) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  begin(argc, argv);
   MPI_Datatype both = MPI_DATATYPE_NULL;
   MPI_Datatype two = MPI_DATATYPE_NULL;
   MPI_Type_contiguous(2, MPI_INT, &both);

@@ -22,27 +22,6 @@ namespace {
 
 bool without_a_mount = false;  // the file is a URI
 
-std::string class_of(int code) {
-  int error_class = MPI_SUCCESS;
-  MPI_Error_class(code, &error_class);
-  switch (error_class) {
-    case MPI_SUCCESS:
-      return "done";
-    case MPI_ERR_NO_SUCH_FILE:
-      return "no such file";
-    case MPI_ERR_FILE_EXISTS:
-      return "file exists";
-    case MPI_ERR_ARG:
-      return "argument";
-    case MPI_ERR_ACCESS:
-      return "access";
-    case MPI_ERR_UNSUPPORTED_OPERATION:
-      return "unsupported";
-    default:
-      return "class " + std::to_string(error_class);
-  }
-}
-
 std::string bytes_of(int code, const MPI_Status& status) {
   int bytes = 0;
   MPI_Get_count(&status, MPI_BYTE, &bytes);

@@ -419,9 +419,7 @@ void of_a_scaled_view(MPI_File file) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  begin(argc, argv);
   const bool has_all = argc > 2;
   draws.seed(has_all ? std::strtoull(argv[2], nullptr, 10) : 1);
   MPI_File file = MPI_FILE_NULL;

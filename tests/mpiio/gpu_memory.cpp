@@ -69,21 +69,11 @@ class Memory {
   char host_[bytes] = {};
 };
 
-std::string class_of(int code) {
-  int error_class = MPI_SUCCESS;
-  MPI_Error_class(code, &error_class);
-  if (error_class == MPI_SUCCESS) return "done";
-  return error_class == MPI_ERR_UNSUPPORTED_OPERATION ? "unsupported"
-                                                      : "class " + std::to_string(error_class);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  begin(argc, argv);
   const Driver driver(argv[2]);
   const bool has_gpu = rank == ranks - 1;
   Memory memory(driver, has_gpu ? Kind::device : Kind::host);

@@ -18,9 +18,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   int provided = 0;
   MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  begin(argc, argv);
   MPI_Info asked = MPI_INFO_NULL;
   for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
