@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from common import BUILD, MIB, Json, console, output, parser, write_json
+from common import BUILD, MIB, Json, console, mpiexec_of, output, parser, write_json
 from rich.table import Table
 
 from ferry.uris import is_uri
@@ -113,7 +113,7 @@ def samples_of(pattern: str, operation: str, cold: bool, arguments: argparse.Nam
         "cells": [cell_of(way, pattern, operation, cold, arguments) for way in ways],
     }  # fmt: skip
     program = arguments.build / "ferry-bench-mpi"
-    launch = [json.loads(output(program, "--info"))["mpiexec"], "-n", arguments.ranks, program]
+    launch = [mpiexec_of(arguments.build), "-n", arguments.ranks, program]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(plan, file)
         file.flush()

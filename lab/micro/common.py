@@ -99,6 +99,18 @@ def output(*command: object, environment: Mapping[str, str] | None = None) -> st
     return done.stdout
 
 
+def mpiexec_of(build: Path) -> str:
+    """Returns the mpiexec of the MPI library that a build has."""
+    return str(json.loads(output(build / "ferry-bench-mpi", "--info"))["mpiexec"])
+
+
+def environment_of_run(*options: str, **variables: str) -> dict[str, str]:
+    """Returns the environment that ferry run with these options gives to a program."""
+    words = [sys.executable, "-P", "-m", "ferry", "run", *options, "--", "env", "-0"]
+    printed = output(*words, environment={**os.environ, **variables})
+    return dict(line.split("=", 1) for line in printed.split("\0") if "=" in line)
+
+
 def micro(*arguments: object) -> list[Json]:
     """Returns the measures that a subcommand of ferry-micro prints."""
     return [json.loads(line) for line in output(BUILD / "ferry-micro", *arguments).splitlines()]

@@ -22,7 +22,6 @@ the same storage is mounted, plain; nothing is dropped then.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -33,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collective import ENVIRONMENT
-from common import AGAIN, BUILD, MIB, Results, Target, drop, in_turn, output, parser
+from common import AGAIN, BUILD, MIB, Results, Target, drop, environment_of_run, in_turn, mpiexec_of, output, parser
 
 from ferry_lab.stats import judge
 
@@ -66,8 +65,7 @@ class Program:
     """The compiled program, what it takes to run it, and its files."""
 
     def __init__(self, folder: Path, arguments: argparse.Namespace) -> None:
-        info = json.loads(output(arguments.build / "ferry-bench-mpi", "--info"))
-        self.mpiexec = info["mpiexec"]
+        self.mpiexec = mpiexec_of(arguments.build)
         self.compiled = folder / "program"
         self.total_bytes = arguments.mib * MIB
         self.there = Path(arguments.dir) / f"{folder.name}.data"
@@ -84,12 +82,9 @@ class Program:
                 self.missing.append(pattern)
         compiler = Path(self.mpiexec).with_name(Path(self.mpiexec).name.replace("mpiexec", "mpicc"))
         output(compiler, "-O2", "-o", self.compiled, SOURCE, *words)
-        served = output(
-            sys.executable, "-P", "-m", "ferry", "run", "--mpi-io", "--", "env", "-0", environment=os.environ
-        )
         self.environments = {
             "plain": {**ENVIRONMENT, **os.environ},
-            "run": {**ENVIRONMENT, **dict(line.split("=", 1) for line in served.split("\0") if "=" in line)},
+            "run": {**ENVIRONMENT, **environment_of_run("--mpi-io")},
         }
 
     def file(self, way: str) -> str:

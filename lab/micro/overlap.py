@@ -13,7 +13,7 @@ import json
 import os
 import statistics
 
-from common import BUILD, console, output, parser, write_json
+from common import BUILD, console, mpiexec_of, output, parser, write_json
 from rich.table import Table
 
 
@@ -21,7 +21,7 @@ def steps(arguments: argparse.Namespace, thread: str) -> dict[str, list[float]]:
     """Returns the seconds of each step by the name of its way."""
     environment = {**os.environ, "LD_PRELOAD": str(BUILD / "libferry_mpiio.so")}
     words = [arguments.file, arguments.mib, arguments.ms, arguments.repeats, thread]
-    printed = output("mpiexec", "-n", arguments.ranks, BUILD / "ferry-overlap", *words, environment=environment)
+    printed = output(mpiexec_of(BUILD), "-n", arguments.ranks, BUILD / "ferry-overlap", *words, environment=environment)
     return {line["way"]: line["seconds"] for line in map(json.loads, printed.splitlines())}
 
 

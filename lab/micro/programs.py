@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from common import AGAIN, BUILD, MIB, Results, Target, in_turn, make_file, output, parser, seconds
+from common import AGAIN, BUILD, MIB, Results, Target, environment_of_run, in_turn, make_file, output, parser, seconds
 
 from ferry_lab.stats import judge
 
@@ -138,14 +137,6 @@ def pairings(programs: Programs) -> Iterator[Pairing]:
     )
 
 
-def environment_of_run(folder: Path, file: Path) -> dict[str, str]:
-    """Returns what ferry run sets for a program; ferryd runs from then on."""
-    words = [sys.executable, "-P", "-m", "ferry", "run", "--map", os.fspath(file.parent), "--", "env", "-0"]
-    socket = {"FERRY_RUN_SOCKET": os.fspath(folder / "run" / "ferryd.sock")}
-    done = output(*words, environment={**os.environ, **socket})
-    return dict(line.split("=", 1) for line in done.split("\0") if "=" in line)
-
-
 def main() -> None:
     """Measures what is asked for."""
     made = parser("programs", __doc__)
@@ -158,7 +149,8 @@ def main() -> None:
         make_file(file, FILE_BYTES)
         source.write_text(LOOP)
         output("cc", "-O2", "-o", compiled, source)
-        served = environment_of_run(folder, file)
+        socket = os.fspath(folder / "run" / "ferryd.sock")
+        served = environment_of_run("--map", os.fspath(file.parent), FERRY_RUN_SOCKET=socket)
         programs = Programs(file, compiled, served)
         try:
             with Results(arguments.json) as results:
