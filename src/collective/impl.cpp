@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include <fcntl.h>
 
@@ -22,6 +24,11 @@ constexpr double large_extent_bytes = 1 << 20;
 // Larger extents are faster to copy from a page cache than to exchange. From a disk they are not:
 // whether the kernel reads ahead for extents with gaps depends on its settings.
 constexpr double cached_extent_bytes = 4096;
+// Between these the rule is not sure, and measures.
+constexpr double tried_bytes_min = 1 << 20;
+constexpr double tried_extent_bytes_min = 16 << 10;
+constexpr double tried_by_servers_bytes_min = 256 << 10;
+constexpr double tried_extent_bytes_max = 16 << 20;
 // Contiguous reads up to this size are made before the ranks meet, and lose little if the other
 // ranks' data turns out to be scattered.
 constexpr std::int64_t small_transfer_bytes = 64 << 10;
@@ -31,7 +38,17 @@ constexpr std::int64_t sieved_bytes_max = 32 << 10;
 constexpr auto nothing = std::numeric_limits<std::int64_t>::min();
 // Where the numbers are that describe a rank's request. The maximum of each counts.
 namespace place {
-enum : std::size_t { minus_begin, end, file_bytes, bytes, need, wish, minus_wish };
+enum : std::size_t {
+  minus_begin,
+  end,
+  file_bytes,
+  bytes,
+  need,
+  wish,
+  minus_wish,
+  took_ns,
+  in_parts
+};
 }
 // How much of its transfer a rank needs the others for; the maximum counts.
 constexpr std::int64_t goes_alone = 1;  // 0: it has moved all its data, or has none
@@ -167,7 +184,7 @@ int File::Impl::late_change() const {
 // Throws on all ranks if one has an invalid request. Limits a read to the end of the file. Where
 // all ranks that have data could go first, this is the only time in the call that they meet.
 File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& request, int error,
-                                        bool staged, bool& goes_first) {
+                                        bool staged, Timing timing, bool& goes_first) {
   if (const int wrong = check(direction, request); wrong != 0) error = wrong;
   if (direction == Direction::write && error == 0) error = late_change();
   goes_first = error == 0 && !staged && may_go_first(direction, request);
@@ -183,10 +200,13 @@ File::Impl::Agreed File::Impl::agree_on(Direction direction, RankRequest& reques
   if (goes_first) values[place::need] = 0;
   const auto wish = error == 0 ? kept(direction).wish_of(request) : std::array{nothing, nothing};
   std::copy(wish.begin(), wish.end(), values.begin() + place::wish);
+  values[place::took_ns] = std::exchange(took_ns_[static_cast<std::size_t>(direction)], 0);
+  values[place::in_parts] = timing == Timing::parts ? 1 : 0;
   {
     const Stopwatch stopwatch(goes_first ? phases_.wait_ns : phases_.plan_ns);
     values = begin(call_of(direction), verb_of(direction), values, error);
   }
+  trials(direction).tell(values[place::took_ns]);
   // Rank 0 may have asked before another rank's last write of its own.
   if (direction == Direction::read && values[place::need] != 0 &&
       values[place::end] > values[place::file_bytes])
@@ -212,7 +232,9 @@ File::Impl::Values File::Impl::wanted(const RankRequest& request, int error,
           request.bytes,
           !has_data ? 0 : (request.is_contiguous() ? goes_alone : sparse_data),
           nothing,
-          nothing};
+          nothing,
+          0,
+          0};
 }
 
 File::Impl::Agreed File::Impl::agreed_of(Direction direction, const Values& values) {
@@ -224,7 +246,9 @@ File::Impl::Agreed File::Impl::agreed_of(Direction direction, const Values& valu
                 values[place::need] == staged_memory,
                 values[place::need] <= goes_alone,
                 values[place::need] == 0,
-                std::nullopt};
+                values[place::in_parts] != 0,
+                std::nullopt,
+                {}};
   if (direction == Direction::read && !agreed.moved)
     agreed.end = std::min(agreed.end, agreed.file_bytes);
   return agreed;
@@ -262,8 +286,31 @@ bool File::Impl::is_in_cache(std::int64_t begin, std::int64_t end) const {
   return resident && *resident >= bytes;
 }
 
+// What the file's own transfers have shown, where the rule is not sure. A server charges for each
+// of many small extents: there a try could cost more than it tells.
+Method File::Impl::learned(Direction direction, const Agreed& agreed, Method by_rule) {
+  const TransferShape& shape = agreed.shape;
+  const double extent_bytes_min = page_cache_ ? tried_extent_bytes_min : tried_by_servers_bytes_min;
+  const bool sure = agreed.staged || shape.bytes < tried_bytes_min ||
+                    shape.mean_extent_bytes < extent_bytes_min ||
+                    shape.mean_extent_bytes > tried_extent_bytes_max;
+  if (sure) return by_rule;
+  MethodTrials& trials = this->trials(direction);
+  const Method method = trials.next(shape, by_rule, !agreed.in_parts);
+  if (method == by_rule) return by_rule;
+  std::array<char, reason_bytes_max> text;
+  if (trials.ratio() > 0) {
+    std::snprintf(text.data(), text.size(), "in %.2f of the time of %s, measured on this file",
+                  trials.ratio(), name_of(by_rule));
+  } else {
+    std::snprintf(text.data(), text.size(), "tried, and measured beside %s", name_of(by_rule));
+  }
+  reason_ = text.data();
+  return method;
+}
+
 // The rule of method automatic.
-Method File::Impl::choose(Direction direction, const RankRequest& request, const Agreed& agreed) {
+Method File::Impl::choose(Direction direction, const RankRequest& request, Agreed& agreed) {
   const Method wanted =
       direction == Direction::write ? settings_.write_method : settings_.read_method;
   if (wanted != Method::automatic) {
@@ -277,7 +324,8 @@ Method File::Impl::choose(Direction direction, const RankRequest& request, const
   // What suits a write depends on its shape alone.
   if (agreed.repetition && direction == Direction::write) {
     reason_ = "like an earlier transfer";
-    return Method::aggregate;
+    agreed.shape = kept(direction).shape_of(*agreed.repetition);
+    return learned(direction, agreed, Method::aggregate);
   }
   // An exchange would copy once more, and wait, and its writers would read as the ranks do.
   if (page_cache_ && agreed.dense) {
@@ -297,6 +345,7 @@ Method File::Impl::choose(Direction direction, const RankRequest& request, const
   }
   team_->sum(sums);
   const double mean = sums[0] / std::max(1.0, sums[1]);
+  agreed.shape = {sums[0], mean};
   const auto tell = [&](const char* before, const char* after) {
     std::array<char, reason_bytes_max> text;
     std::snprintf(text.data(), text.size(), "%sextents of %.0f bytes on average%s", before,
@@ -309,13 +358,13 @@ Method File::Impl::choose(Direction direction, const RankRequest& request, const
   }
   const bool large = mean >= large_extent_bytes;
   tell("", large ? ", at least 1 MiB" : ", less than 1 MiB");
-  return large ? Method::independent : Method::aggregate;
+  return learned(direction, agreed, large ? Method::independent : Method::aggregate);
 }
 
 std::int64_t File::Impl::transfer_all(Direction direction, std::int64_t offset, const void* base,
                                       const TypeMap& memory, std::int64_t count) {
   return meet(call_of(direction),
-              [&] { return carry_out(direction, offset, base, memory, count); });
+              [&] { return carry_out(direction, offset, base, memory, count, Timing::whole); });
 }
 
 std::shared_ptr<Order> File::Impl::start_all(Direction direction, std::int64_t offset,
@@ -324,8 +373,9 @@ std::shared_ptr<Order> File::Impl::start_all(Direction direction, std::int64_t o
   return start(call_of(direction), [&] {
     return [this, direction, offset, base, memory, count] {
       const Counting counting(*this, call_of(direction));
-      return on_all(call_of(direction),
-                    [&] { return carry_out(direction, offset, base, memory, count); });
+      return on_all(call_of(direction), [&] {
+        return carry_out(direction, offset, base, memory, count, Timing::parts);
+      });
     };
   });
 }
@@ -338,7 +388,7 @@ std::shared_ptr<Order> File::Impl::start_next(Direction direction, const void* b
 }
 
 std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, const void* base,
-                                   const TypeMap& memory, std::int64_t count) {
+                                   const TypeMap& memory, std::int64_t count, Timing timing) {
   std::int64_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(count, memory.data_bytes(), &bytes)) bytes = -1;
   RankRequest asked{view_, Memory(base, memory, view_.swapped_bytes), offset, bytes};
@@ -347,7 +397,7 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
   RankRequest& request = ordered ? ordered->request() : asked;
   auto staged = stage(direction, request, error);
   bool went_first = false;
-  const Agreed agreed = agree_on(direction, request, error, staged != nullptr, went_first);
+  Agreed agreed = agree_on(direction, request, error, staged != nullptr, timing, went_first);
   if (agreed.end <= agreed.begin) {  // no rank has data, and all know it
     count_transfer(Method::automatic, 0);
     return 0;
@@ -357,13 +407,16 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
     reason_ = through_one_cache;
   } else {
     method_ = choose(direction, request, agreed);
+    const auto begun = std::chrono::steady_clock::now();
     if (agreed.staged) {
       error = error_of_transfer(move_staged(direction, request, agreed, std::move(staged)));
     } else if (!went_first || method_ != Method::independent) {  // else it is done
       error = error_of_transfer(move(method_, direction, request, agreed));
     }
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begun;
     const Stopwatch stopwatch(phases_.wait_ns);
     team_->agree(error, verb_of(direction), path_);
+    took_ns_[static_cast<std::size_t>(direction)] = took.count();
   }
   const std::int64_t moved = ordered ? ordered->finish() : request.bytes;
   count_transfer(method_, moved);
@@ -445,7 +498,7 @@ int File::Impl::move_through_writers(Method method, Direction direction, const R
   node_memory_->end_transfer(plan->domains()->rounds());
   // Pieces of a staged transfer are not repeated.
   if (made != nullptr && !agreed.staged)
-    kept(direction).keep(request, agreed.begin, agreed.end, std::move(made));
+    kept(direction).keep(request, agreed.begin, agreed.end, agreed.shape, std::move(made));
   return error;
 }
 

@@ -87,6 +87,8 @@ class File::Impl {
   const std::shared_ptr<Orders>& orders() const { return orders_; }
 
  private:
+  // Whether a transfer is carried out in one go, so that its time says what it costs.
+  enum class Timing : std::uint8_t { whole, parts };
   // What all ranks know of a transfer after agreeing.
   struct Agreed {
     std::int64_t begin = 0;  // of the file, over all ranks
@@ -96,7 +98,9 @@ class File::Impl {
     bool staged = false;          // some rank uses GPU memory
     bool dense = false;           // each rank's part of the file is contiguous
     bool moved = false;           // each rank went first, or has no data
+    bool in_parts = false;        // by some rank
     std::optional<Repetition> repetition;
+    TransferShape shape;  // where choose() had to know it
   };
 
   // Rank 0's facts about the opened file. Sent as is.
@@ -149,9 +153,10 @@ class File::Impl {
   void limit(RankRequest& request, std::int64_t file_bytes) const;
   int move_first(Direction direction, RankRequest& request);
   // `goes_first`: whether this rank has moved its data.
-  Agreed agree_on(Direction direction, RankRequest& request, int error, bool staged,
+  Agreed agree_on(Direction direction, RankRequest& request, int error, bool staged, Timing timing,
                   bool& goes_first);
   KeptPlans& kept(Direction direction) { return kept_[static_cast<std::size_t>(direction)]; }
+  MethodTrials& trials(Direction direction) { return trials_[static_cast<std::size_t>(direction)]; }
   static Values wanted(const RankRequest& request, int error, std::int64_t file_bytes);
   static Agreed agreed_of(Direction direction, const Values& values);
   Agreed agree_on_piece(Direction direction, const RankRequest& request, int error,
@@ -159,7 +164,8 @@ class File::Impl {
   bool uses_cache() const;
   // Whether the page cache has all of a range.
   bool is_in_cache(std::int64_t begin, std::int64_t end) const;
-  Method choose(Direction direction, const RankRequest& request, const Agreed& agreed);
+  Method choose(Direction direction, const RankRequest& request, Agreed& agreed);
+  Method learned(Direction direction, const Agreed& agreed, Method by_rule);
   int move(Method method, Direction direction, const RankRequest& request, const Agreed& agreed);
   int move_alone(Direction direction, const RankRequest& request);
   int move_through_writers(Method method, Direction direction, const RankRequest& request,
@@ -172,7 +178,7 @@ class File::Impl {
                   std::unique_ptr<StagedMemory> memory);
   int move_staged_alone(Direction direction, const RankRequest& request, StagedMemory& memory);
   std::int64_t carry_out(Direction direction, std::int64_t offset, const void* base,
-                         const TypeMap& memory, std::int64_t count);
+                         const TypeMap& memory, std::int64_t count, Timing timing);
   void close_here();
   // Of a transfer without an error, on this rank.
   void count_transfer(Method method, std::int64_t bytes);
@@ -239,6 +245,8 @@ class File::Impl {
   std::optional<StorageFile> file_;        // on writers, and after independent transfers
   std::optional<NodeMemory> node_memory_;  // from the first transfer by method aggregate on
   std::array<KeptPlans, 2> kept_;          // by direction
+  std::array<MethodTrials, 2> trials_;     // by direction
+  std::array<std::int64_t, 2> took_ns_{};  // of the last transfer here, to be told to the others
   std::int64_t kept_unit_bytes_ = 1;       // plans are repeated at multiples of this
   std::unique_ptr<RangeLock> lock_;        // from the first sieved write on
   GpuStaging gpu_staging_;

@@ -84,14 +84,14 @@ ExchangePlan& KeptPlans::again(const Repetition& repetition, const RankRequest& 
 }
 
 void KeptPlans::keep(const RankRequest& request, std::int64_t begin, std::int64_t end,
-                     std::unique_ptr<ExchangePlan> plan) noexcept {
+                     const TransferShape& shape, std::unique_ptr<ExchangePlan> plan) noexcept {
   auto& slot = kept_[exchanges_++ % slots];
   next_ = exchanges_;
   slot.reset();
   if (plan->size() > parts_max || request.view.map.extents().size() > extents_max) return;
   try {
     slot.emplace(Kept{request.view.map, request.view.swapped_bytes, request.stream, request.bytes,
-                      request.bytes > 0 ? request.begin() : 0, begin, end, std::move(plan)});
+                      request.bytes > 0 ? request.begin() : 0, begin, end, shape, std::move(plan)});
   } catch (const std::bad_alloc&) {
     slot.reset();  // the other ranks wait for the end of the call
   }

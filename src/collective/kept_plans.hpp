@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "collective/context.hpp"
+#include "collective/method_trials.hpp"
 #include "collective/plan.hpp"
 
 namespace ferry::collective {
@@ -37,9 +38,13 @@ class KeptPlans {
                                    std::int64_t end, std::int64_t unit_bytes) const;
   // The plan for it.
   ExchangePlan& again(const Repetition& repetition, const RankRequest& request);
+  // The shape of the exchange that it repeats.
+  const TransferShape& shape_of(const Repetition& repetition) const {
+    return kept_[static_cast<std::size_t>(repetition.slot)]->shape;
+  }
   // Of the exchange that has just been made.
   void keep(const RankRequest& request, std::int64_t begin, std::int64_t end,
-            std::unique_ptr<ExchangePlan> plan) noexcept;
+            const TransferShape& shape, std::unique_ptr<ExchangePlan> plan) noexcept;
 
  private:
   struct Kept {
@@ -52,6 +57,7 @@ class KeptPlans {
     // Of all.
     std::int64_t begin = 0;
     std::int64_t end = 0;
+    TransferShape shape;
     std::unique_ptr<ExchangePlan> plan;
 
     bool is_like(const RankRequest& request) const;

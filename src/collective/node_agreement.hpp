@@ -26,7 +26,7 @@ class Team;
 
 class NodeAgreement {
  public:
-  static constexpr std::size_t values_max = 10;
+  static constexpr std::size_t values_max = 12;
 
   // Collective. Null on all ranks where not all share one node, or one cannot map the memory or
   // lacks some. Throws nothing.

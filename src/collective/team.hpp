@@ -92,7 +92,7 @@ class Team {
   // The agreement at the beginning of each collective call, the same in all of them, so that ranks
   // meet in it whatever they call. `number` counts the calls. Replaces the values like maximum();
   // returns whether all ranks make the same call.
-  static constexpr std::size_t meeting_values = 8;
+  static constexpr std::size_t meeting_values = 10;
   using MeetingValues = std::array<std::int64_t, meeting_values>;
   bool meet(Call call, std::int64_t number, MeetingValues& values) const;
   // After a failed meeting: two of the calls, by rank.

@@ -279,6 +279,45 @@ TEST(CollectiveFile, AutomaticReadsWhatIsInThePageCacheIndependently) {
   file.close();
 }
 
+// Neither small nor large extents: the other method is tried, on all ranks or on none.
+TEST(CollectiveFile, AutomaticMeasuresWhereItsRuleIsNotSure) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank has one method";
+  const SharedDirectory directory;
+  File file(MPI_COMM_WORLD, directory / "file", O_CREAT | O_RDWR);
+  constexpr std::int64_t piece = 256 << 10;
+  constexpr std::int64_t pieces = 4;
+  file.set_view(rank() * piece, TypeMap::strided(1, piece, piece * ranks()));
+  std::string written;
+  for (std::uint64_t i = 0; i < 14; ++i) {
+    const std::string mine = pattern(pieces * piece, 100 * i + static_cast<std::uint64_t>(rank()));
+    const std::int64_t offset = static_cast<std::int64_t>(i) * pieces * piece;
+    // One rank whose time says nothing is enough to try nothing.
+    const bool mixed = i == 3 || i == 13;
+    if (mixed && rank() == 0) {
+      file.iwrite_at_all(offset, bytes_of(mine)).wait();
+    } else {
+      file.write_at_all(offset, bytes_of(mine));
+    }
+    written += mine;
+    const Statistics statistics = file.statistics();
+    if (i < 4) {
+      EXPECT_EQ(statistics.method, Method::aggregate) << i;
+    } else if (i == 4) {
+      EXPECT_EQ(statistics.method, Method::independent);
+      EXPECT_EQ(statistics.reason, "tried, and measured beside aggregate");
+    }
+    const std::array mine_and_not{static_cast<std::int64_t>(statistics.method),
+                                  -static_cast<std::int64_t>(statistics.method)};
+    std::array extremes = mine_and_not;
+    MPI_Allreduce(mine_and_not.data(), extremes.data(), 2, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+    EXPECT_EQ(extremes[0], -extremes[1]) << i;
+  }
+  std::string found(written.size(), '?');
+  EXPECT_EQ(file.read_at(0, bytes_of(found)), static_cast<std::int64_t>(written.size()));
+  EXPECT_TRUE(same_bytes(found, written));
+  file.close();
+}
+
 // Rank 0 alone. False: the file system keeps it in memory.
 bool drop_from_page_cache(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
