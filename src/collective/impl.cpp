@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -407,16 +406,18 @@ std::int64_t File::Impl::carry_out(Direction direction, std::int64_t offset, con
     reason_ = through_one_cache;
   } else {
     method_ = choose(direction, request, agreed);
-    const auto begun = std::chrono::steady_clock::now();
-    if (agreed.staged) {
-      error = error_of_transfer(move_staged(direction, request, agreed, std::move(staged)));
-    } else if (!went_first || method_ != Method::independent) {  // else it is done
-      error = error_of_transfer(move(method_, direction, request, agreed));
+    double took_ns = 0;
+    {
+      const Stopwatch stopwatch(took_ns);
+      if (agreed.staged) {
+        error = error_of_transfer(move_staged(direction, request, agreed, std::move(staged)));
+      } else if (!went_first || method_ != Method::independent) {  // else it is done
+        error = error_of_transfer(move(method_, direction, request, agreed));
+      }
     }
-    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begun;
     const Stopwatch stopwatch(phases_.wait_ns);
     team_->agree(error, verb_of(direction), path_);
-    took_ns_[static_cast<std::size_t>(direction)] = took.count();
+    took_ns_[static_cast<std::size_t>(direction)] = static_cast<std::int64_t>(took_ns);
   }
   const std::int64_t moved = ordered ? ordered->finish() : request.bytes;
   count_transfer(method_, moved);

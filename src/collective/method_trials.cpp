@@ -41,13 +41,15 @@ Method MethodTrials::next(const TransferShape& shape, Method by_rule, bool measu
   pending_.reset();
   Class* const one = find(shape, by_rule);
   if (one == nullptr) return by_rule;
-  const bool tries = !one->settled && measured && one->tried[0].transfers >= transfers_of_a_trial;
-  const bool is_other = one->settled ? one->takes_other : tries;
+  const bool learned = one->verdict == Verdict::other;
+  const bool tries =
+      one->verdict == Verdict::open && measured && one->tried[0].transfers >= transfers_of_a_trial;
+  const bool is_other = learned || tries;
   if (measured) {
     const auto place = static_cast<std::size_t>(one - classes_.data());
     pending_ = Pending{place, is_other, std::max(1.0, shape.bytes)};
   }
-  ratio_ = is_other && one->settled ? one->tried[1].best_ns / one->tried[0].best_ns : 0;
+  ratio_ = learned ? one->tried[1].best_ns / one->tried[0].best_ns : 0;
   return is_other ? other_than(by_rule) : by_rule;
 }
 
@@ -57,10 +59,10 @@ void MethodTrials::tell(std::int64_t took_ns) {
   Class& one = classes_[pending->place];
   Tried& tried = one.tried[pending->is_other ? 1 : 0];
   const double ns = static_cast<double>(took_ns) / pending->bytes;
-  if (one.settled) {
-    if (!one.takes_other) return;
+  if (one.verdict == Verdict::rule) return;
+  if (one.verdict == Verdict::other) {
     one.slow = ns > one.tried[0].best_ns ? one.slow + 1 : 0;
-    if (one.slow == slow_max) one.takes_other = false;
+    if (one.slow == slow_max) one.verdict = Verdict::rule;
     return;
   }
   ++tried.transfers;
@@ -68,15 +70,11 @@ void MethodTrials::tell(std::int64_t took_ns) {
   if (!pending->is_other) return;
   const double slower = tried.transfers == 1 ? hopeless_at_first : 1;
   if (ns > slower * one.tried[0].best_ns) {
-    one.settled = true;
+    one.verdict = Verdict::rule;
   } else if (tried.transfers >= transfers_of_a_trial) {
-    settle(one);
+    const bool faster = tried.best_ns < clearly_faster * one.tried[0].best_ns;
+    one.verdict = faster ? Verdict::other : Verdict::rule;
   }
-}
-
-void MethodTrials::settle(Class& one) {
-  one.settled = true;
-  one.takes_other = one.tried[1].best_ns < clearly_faster * one.tried[0].best_ns;
 }
 
 }  // namespace ferry::collective

@@ -35,6 +35,7 @@ class MethodTrials {
   double ratio() const { return ratio_; }
 
  private:
+  enum class Verdict : std::uint8_t { open, rule, other };
   struct Tried {
     int transfers = 0;
     double best_ns = 0;  // per byte, without the first transfer, which opens files and makes plans
@@ -45,8 +46,7 @@ class MethodTrials {
     Method by_rule = Method::automatic;
     std::array<Tried, 2> tried;  // the rule's method, the other one
     int slow = 0;  // transfers in sequence by the other one that the rule's would beat
-    bool settled = false;
-    bool takes_other = false;
+    Verdict verdict = Verdict::open;
   };
   struct Pending {
     std::size_t place = 0;
@@ -55,7 +55,6 @@ class MethodTrials {
   };
 
   Class* find(const TransferShape& shape, Method by_rule);
-  static void settle(Class& one);
 
   static constexpr std::size_t classes_max = 16;
   std::array<Class, classes_max> classes_;
