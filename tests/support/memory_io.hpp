@@ -196,12 +196,20 @@ class MemoryFiles {
       const std::size_t rest = at < file.data.size() ? file.data.size() - at : 0;
       const std::size_t step = std::min({std::size_t{pieces[i].bytes}, rest, limit});
       limit -= step;
-      std::memcpy(pieces[i].data, file.data.data() + at, step);
+      copy_what_differs(pieces[i].data, file.data.data() + at, step);
       at += step;
       got += static_cast<std::int64_t>(step);
       if (step < pieces[i].bytes) break;
     }
     return got;
+  }
+  // A page is filled again after a failed write, while readers that saw it valid may still copy.
+  // What they copy becomes what it is already (frames.hpp, F2), which is no change that could harm.
+  static void copy_what_differs(unsigned char* to, const char* from, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      const auto byte = static_cast<unsigned char>(from[i]);
+      if (to[i] != byte) to[i] = byte;
+    }
   }
   struct Answer {
     std::uint32_t sequence = 0;

@@ -7,6 +7,8 @@
 //       in use is never evicted or reused.
 //   F2  While `filling` is set, only one thread (or group, if it pulls) writes to the frame's bytes
 //       outside its ranges: it is set only without writers, and writers that find it set step back.
+//       Readers may still copy them if a write failed since they saw `valid`: the filling writes
+//       what is there already, except for the bytes of the failed write.
 //   F3  A range is entered after its bytes are in place, and removed before they are written to
 //       storage: bytes that change during a write-back are entered again.
 //   F4  `dirty` is set exactly while there are ranges (both change under range_lock).
