@@ -21,12 +21,11 @@ without_random_addresses() {
   fi
 }
 
-# BUILD-PRESET TEST-PRESET [CTEST-OPTION...]
+# BUILD-PRESET TEST-PRESET TESTS-AT-ONCE [CTEST-OPTION...]
 build_and_test() {
   setup_build "$1"
   shift
-  # One test per CPU: with more the CPUs have no more to do.
-  ctest --preset "$1" --parallel "$(nproc)" --output-on-failure --no-tests=error "${@:2}" |
+  ctest --preset "$1" --parallel "$2" --output-on-failure --no-tests=error "${@:3}" |
     only_news
   print_slowest "$1"
 }
@@ -59,7 +58,7 @@ stage_unit() {
   local left_out
   left_out=$(slow_tests ctest | sed 's/[.]/[.]/g' | paste -sd'|')
   if [[ -n $left_out ]]; then options=(-E "^($left_out)([/ ]|\$)"); fi
-  build_and_test release-tests release "${options[@]}"
+  build_and_test release-tests release "$(nproc)" "${options[@]}"
 }
 
 stage_python() {
@@ -79,11 +78,12 @@ stage_python() {
 stage_asan_build() { setup_build asan; }
 stage_tsan_build() { setup_build tsan; }
 
-stage_asan() { build_and_test asan asan; }
+# One test more than there are CPUs: a third of the time tests wait for calls that are late.
+stage_asan() { build_and_test asan asan $(($(nproc) + 1)); }
 
 stage_tsan() {
   without_random_addresses tsan
-  build_and_test tsan tsan
+  build_and_test tsan tsan $(($(nproc) + 1))
 }
 
 # NAME WHAT: the wheels of python/requirements-NAME.txt, into the private environment.
@@ -289,6 +289,7 @@ stage_model() {
 
 # Remote storages, on servers that the rigs start. A rig that does not start fails the stage.
 stage_storages() {
+  local report nfs status=0
   if ((EUID != 0)) || ! unshare --mount true 2>/dev/null; then
     setup_say "absent: rigs need root and mount namespaces, which are not to be had here: no server"
     setup_say "is started, and neither NFS nor CephFS is tested"
@@ -300,9 +301,24 @@ stage_storages() {
   export FERRY_TEST_RIG=$root/rigs/rig PYTHONPATH=$root/python:$root/lab FERRY_BUILD_DIR=$root/build/release
   # Running rigs stay up and keep their files.
   trap stop_rigs EXIT
-  test_on_nfs
-  test_on_ceph
+  start_rig nfs
+  export FERRY_TEST_NFS=$rig_uri FERRY_TEST_NFS_DIRECTORY=$root/.ferry/rig/nfs/export
   test_on_mocks
+  test_on_ceph
+  # Side by side: both wait for servers that hang, most of their time.
+  report=$(mktemp)
+  set -m # a group of its own, which can be ended as one
+  (
+    unset FERRY_TEST_CEPH FERRY_TEST_CEPH_DIRECTORY
+    test_on_nfs
+  ) </dev/null >"$report" 2>&1 &
+  nfs=$!
+  set +m
+  # shellcheck disable=SC2064 # these values
+  trap "kill -- -$nfs 2>/dev/null || true; cat '$report'; rm -f '$report'; stop_rigs" EXIT
+  test_on_failing_ceph
+  wait "$nfs" || status=$?
+  return "$status"
 }
 
 # Storages without Debian packages are tested on the mocks in tests/mocks.
@@ -327,8 +343,6 @@ stop_rigs() {
 }
 
 test_on_nfs() {
-  start_rig nfs
-  export FERRY_TEST_NFS=$rig_uri FERRY_TEST_NFS_DIRECTORY=$root/.ferry/rig/nfs/export
   build/release/storage_tests --gtest_brief=1 --gtest_filter='Nfs*'
   build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
   build/release/bulk_tests --gtest_brief=1 --gtest_filter='*Nfs*'
@@ -346,11 +360,9 @@ test_on_nfs() {
   fi
 }
 
-# In memory for most tests, which is three times faster; in files, on a separate cluster, for tests
-# that mistreat its servers. The kernel waits for ceph-fuse without a bound, so this test does not.
+# In memory, which is three times faster. The kernel waits for ceph-fuse without a bound, so this test
+# does not.
 test_on_ceph() {
-  local was_up=no
-  if rigs/rig status | grep -q '^ceph *up'; then was_up=yes; fi
   start_rig ceph --mount
   export FERRY_TEST_CEPH=$rig_uri FERRY_TEST_CEPH_DIRECTORY=$root/.ferry/rig/ceph/mount
   timeout 300 build/release/storage_tests --gtest_brief=1 --gtest_filter='Ceph/*' ||
@@ -367,7 +379,11 @@ test_on_ceph() {
   timeout 120 build/release/hdf5_tests --gtest_brief=1 --gtest_filter='*/CEPH' ||
     setup_die "HDF5's driver failed on CephFS, or did not end within 120 s"
   "$setup_python" -m pytest tests/python/test_unchanged_programs.py tests/python/test_mpi_io.py tests/python/test_hdf5.py -q -k CEPH
-  if [[ $was_up == yes ]]; then
+}
+
+# In files, on a separate cluster: tests that mistreat its servers.
+test_on_failing_ceph() {
+  if [[ " ${rigs_to_stop[*]} " != *' ceph '* ]]; then
     printf 'absent: servers that hang or are killed, because the rig ceph was up before and is left alone\n'
     return
   fi
