@@ -45,11 +45,10 @@ class ClientCalls : public MockFaults {
   // After a program. The mock of PVFS2 knows no closes.
   void expect_nothing_left() {
     if (library_ != MockedLibrary::ceph) return;
-    EXPECT_TRUE(
-        eventually([&] { return count("mock_ceph_files") == 0 && count("mock_ceph_clients") == 0; },
-                   std::chrono::seconds(5)))
-        << count("mock_ceph_files") << " files and " << count("mock_ceph_clients")
-        << " clients of the library are left";
+    EXPECT_TRUE(eventually([&] {
+      return count("mock_ceph_files") == 0 && count("mock_ceph_clients") == 0;
+    })) << count("mock_ceph_files")
+        << " files and " << count("mock_ceph_clients") << " clients of the library are left";
     EXPECT_EQ(count("mock_ceph_mistakes"), mistakes_before_);
   }
   // Threads of the pools of calls end by themselves after a second.

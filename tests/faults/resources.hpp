@@ -42,7 +42,7 @@ Resources resources_after(const Program& program) {
 // The kernel may take a moment to drop the entry of a thread that was joined.
 inline void expect_resources(const Resources& before) {
   Resources now;
-  eventually([&] { return (now = resources_now()) == before; }, std::chrono::seconds(2));
+  eventually([&] { return (now = resources_now()) == before; });
   EXPECT_EQ(now.descriptors, before.descriptors) << "descriptors were left open";
   EXPECT_EQ(now.threads, before.threads) << "threads were left running";
 }

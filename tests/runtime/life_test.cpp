@@ -290,12 +290,11 @@ TEST(Positions, AnOldReadDoesNotMoveTheNextFile) {
 TEST(Idle, CostsNextToNothingAndEndsWithTheNextCall) {
   Runtime runtime(small_options());
   runtime.run([](DeviceThread& self) { self.files.ping(); });
-  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_TRUE(test::eventually([&] { return runtime.statistics().server_parks > 0; }));
   const RuntimeStatistics before = runtime.statistics();
   std::this_thread::sleep_for(milliseconds(1000));
   const RuntimeStatistics after = runtime.statistics();
   EXPECT_LT(after.server_cpu_ns - before.server_cpu_ns, 10'000'000U) << "1 % of a second";
-  EXPECT_GT(before.server_parks, 0U);
   within_patience("a call after idling", [&] {
     runtime.run([](DeviceThread& self) {
       for (int i = 0; i < 100; ++i)
@@ -353,7 +352,7 @@ TEST(Statistics, OfTheServerSurviveTheShutdown) {
       self.files.ping();
   });
   const RuntimeStatistics before = runtime.statistics();
-  runtime.shutdown(milliseconds(1000));
+  runtime.shutdown(test::patience);
   const RuntimeStatistics after = runtime.statistics();
   EXPECT_GE(after.requests, before.requests);
   EXPECT_GT(before.server_cpu_ns, 0U);
@@ -368,7 +367,7 @@ TEST(Shutdown, EndsCallsAndClosesFiles) {
   runtime.run([&](DeviceThread& self) {
     if (self.index == 0) self.files.open((directory / "f").c_str(), O_RDWR | O_CREAT, 0644);
   });
-  const ShutdownReport report = runtime.shutdown(milliseconds(1000));
+  const ShutdownReport report = runtime.shutdown(test::patience);
   test::expect_good_end(report);
   EXPECT_EQ(report.files_closed, 1U);
   runtime.run([&](DeviceThread& self) {
@@ -395,7 +394,7 @@ TEST(Shutdown, WhileProgramsRun) {
     std::atomic<int> wrong{0};
     std::thread host([&] {
       std::this_thread::sleep_for(std::chrono::microseconds(round * 211 % 5000));
-      EXPECT_TRUE(runtime.shutdown(std::chrono::seconds(20)).finished);
+      EXPECT_TRUE(runtime.shutdown(test::patience).finished);
     });
     within_patience("programs under shutdown", [&] {
       runtime.run([&](DeviceThread& self) {
@@ -434,7 +433,7 @@ TEST(Shutdown, WorksWithoutFreeDescriptors) {
   none.rlim_cur = 0;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   EXPECT_NO_THROW({
-    const ShutdownReport report = runtime->shutdown(milliseconds(1000));
+    const ShutdownReport report = runtime->shutdown(test::patience);
     EXPECT_TRUE(report.finished);
     EXPECT_TRUE(report.files_closed == 1 || !report.errors.empty()) << "it must say so";
   });
@@ -489,7 +488,7 @@ TEST(Fork, TheParentsRuntimeIsRefused) {
   });
   EXPECT_EQ(found, 0);
   runtime->run([](DeviceThread& self) { ASSERT_EQ(self.files.ping(), 0); });
-  EXPECT_TRUE(runtime->shutdown(std::chrono::seconds(10)).finished);
+  EXPECT_TRUE(runtime->shutdown(test::patience).finished);
 }
 
 TEST(CacheSwitches, AreThoseOfTheNextProgram) {

@@ -82,10 +82,8 @@ TEST_P(QueueTest, ReapAloneFindsWhatHasFinished) {
     if (driver->open(path, O_RDONLY | direct, file) == -EINVAL) continue;
     DrivenTransfer read(Kind::read, file, arena.data(), 1 << 20);
     driver->start(read);
-    const bool found =
-        test::eventually([&] { return driver->queue().reap() == &read; }, std::chrono::seconds(5));
-    EXPECT_TRUE(found) << (direct != 0 ? "direct" : "buffered");
-    if (!found) driver->next();
+    EXPECT_TRUE(test::eventually([&] { return driver->queue().reap() == &read; }))
+        << (direct != 0 ? "direct" : "buffered");
     EXPECT_EQ(read.result, 1 << 20);
     EXPECT_EQ(driver->close(file), 0);
   }
@@ -289,18 +287,22 @@ TEST_P(QueueTest, OpensAndClosesAtOnceWhatIsAtHand) {
     GTEST_SKIP() << "absent: this kernel has no number for a mount that it does not use again";
   }
   const auto counted = [&] { return driver->queue().statistics(); };
-  const QueueStatistics before = counted();
-  Status status;
-  for (const int flags : {O_RDONLY, O_RDWR, O_RDWR | O_CREAT}) {
-    auto file = must_open(path, flags);
-    ASSERT_EQ(driver->pread(file, arena.data(), 5000, 0), 5000);
-    file.close();
-    EXPECT_EQ(driver->path_call(Kind::path_status, path, &status), 0);
-    EXPECT_EQ(status.size_bytes, 5000U);
-  }
+  const auto opens_and_closes = [&] {
+    const QueueStatistics before = counted();
+    for (const int flags : {O_RDONLY, O_RDWR, O_RDWR | O_CREAT}) {
+      auto file = must_open(path, flags);
+      EXPECT_EQ(driver->pread(file, arena.data(), 5000, 0), 5000);
+      file.close();
+      Status status;
+      EXPECT_EQ(driver->path_call(Kind::path_status, path, &status), 0);
+      EXPECT_EQ(status.size_bytes, 5000U);
+    }
+    return counted().pool_operations == before.pool_operations &&
+           counted().inline_operations >= before.inline_operations + 9;
+  };
+  // A busy disk, or a program that mounts at that moment, may be the reason for a longer way.
+  EXPECT_TRUE(test::eventually(opens_and_closes));
   const QueueStatistics after = counted();
-  EXPECT_EQ(after.pool_operations, before.pool_operations);
-  EXPECT_GE(after.inline_operations, before.inline_operations + 9);
   // Paths that are missing, are there and must be new, or bypass the page cache take the long way.
   EXPECT_EQ(driver->try_open(path, O_RDWR | O_CREAT | O_EXCL), -EEXIST);
   EXPECT_EQ(driver->try_open(directory / "absent", O_RDONLY), -ENOENT);
@@ -459,14 +461,11 @@ TEST_P(QueueTest, NoQueueKeepsAClosedFileAlive) {
     char event[512];
     EXPECT_EQ(::read(watch, event, sizeof event), -1) << "gone although it is open";
     ASSERT_EQ(driver->close(file), 0);
-    EXPECT_TRUE(test::eventually(
-        [&] {
-          driver->queue().wait(driver->seen(), std::chrono::nanoseconds(1000));
-          other.queue().wait(other.seen(), std::chrono::nanoseconds(1000));
-          return ::read(watch, event, sizeof event) > 0;
-        },
-        std::chrono::seconds(10)))
-        << "a closed file is still held";
+    EXPECT_TRUE(test::eventually([&] {
+      driver->queue().wait(driver->seen(), std::chrono::nanoseconds(1000));
+      other.queue().wait(other.seen(), std::chrono::nanoseconds(1000));
+      return ::read(watch, event, sizeof event) > 0;
+    })) << "a closed file is still held";
   }
   EXPECT_EQ(open_descriptors(), descriptors);
 }

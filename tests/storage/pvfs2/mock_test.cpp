@@ -203,8 +203,7 @@ TEST_F(Pvfs2Mock, CallsThatHangEndInTime) {
   // Late results touch no memory.
   const std::string before = memory;
   faults.hang("");
-  EXPECT_TRUE(test::eventually([&] { return driver->path_call(Kind::path_status, at("f")) == 0; },
-                               std::chrono::seconds(10)));
+  EXPECT_TRUE(test::eventually([&] { return driver->path_call(Kind::path_status, at("f")) == 0; }));
   EXPECT_EQ(memory, before);
   EXPECT_EQ(driver->pread(file, memory.data(), 10, 0), 10);
 }
@@ -216,7 +215,7 @@ TEST_F(Pvfs2Mock, TransfersUnderWayAreCancelled) {
     faults.hang("PVFS_sys_io");
     test::DrivenTransfer transfer(kind, file, memory.data(), 10);
     driver->start(transfer);
-    ASSERT_TRUE(test::eventually([&] { return faults.inside() == 1; }, std::chrono::seconds(10)));
+    ASSERT_TRUE(test::eventually([&] { return faults.inside() == 1; }));
     driver->queue().cancel(transfer);
     EXPECT_EQ(&driver->next(), &transfer);
     EXPECT_EQ(transfer.result, -ECANCELED);
@@ -224,7 +223,7 @@ TEST_F(Pvfs2Mock, TransfersUnderWayAreCancelled) {
     EXPECT_EQ(driver->close(file), kind == Kind::write ? -EIO : 0);
     EXPECT_EQ(memory, std::string(100, 'x'));
     faults.hang("");
-    ASSERT_TRUE(test::eventually([&] { return faults.inside() == 0; }, std::chrono::seconds(10)));
+    ASSERT_TRUE(test::eventually([&] { return faults.inside() == 0; }));
   }
 }
 
