@@ -924,31 +924,34 @@ def test_nonblocking_collective_transfers_on_a_server_need_threads(server: Serve
     assert found["closing it"] == "[done] [done]"
 
 
-# Rank 0 waits for a transfer that rank 1 begins later, and counts how often it sleeps meanwhile.
+# Rank 0 waits for a transfer that rank 1 begins when the other has slept, or after a while.
 WAITING_PROGRAM = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+static const char* has_slept;
 static pthread_t waiting;
 static int waits, naps;
 int nanosleep(const struct timespec* time, struct timespec* left) {
   int (*next)(const struct timespec*, struct timespec*);
   *(void**)&next = dlsym(RTLD_NEXT, "nanosleep");
-  if (waits && pthread_equal(waiting, pthread_self())) ++naps;
+  if (waits && pthread_equal(waiting, pthread_self()) && ++naps == 1) close(creat(has_slept, 0600));
   return next(time, left);
 }
 int main(int n, char** v) {
   MPI_File f;
   MPI_Request request;
-  int level, rank, bad;
+  int level, rank, bad, tries;
   MPI_Init_thread(&n, &v, MPI_THREAD_MULTIPLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  has_slept = v[2];
   bad = MPI_File_open(MPI_COMM_WORLD, v[1], MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &f);
-  if (!bad && rank == 1) usleep(300000);
+  for (tries = 0; !bad && rank == 1 && access(has_slept, F_OK) != 0 && tries < 2000; ++tries) usleep(10000);
   if (!bad) bad = MPI_File_iwrite_at_all(f, rank, "data", 1, MPI_BYTE, &request);
   waiting = pthread_self();
   waits = 1;
@@ -967,7 +970,7 @@ def test_waiting_for_a_thread_leaves_it_the_cpu(server: Server, tmp_path: Path) 
     program = tmp_path / "program"
     words = [compiler_of("cc"), "-x", "c", "-", "-o", str(program), "-rdynamic", "-pthread", "-ldl"]
     subprocess.run(words, input=WAITING_PROGRAM, text=True, check=True)
-    done = under_ferry(2, program, server.named("file"))
+    done = under_ferry(2, program, server.named("file"), tmp_path / "has_slept")
     assert (done.returncode, done.stdout) == (0, "slept\n"), done.stderr
 
 
