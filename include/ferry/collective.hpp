@@ -129,8 +129,9 @@ struct Options {
   // ferry_node_merge: combine a node's data for a writer on another node before sending it.
   bool node_merge = true;
   // On each rank: a thread executes nonblocking transfers if MPI was initialised with
-  // MPI_THREAD_MULTIPLE. Otherwise, or if this is false or no thread can be started, waiting for
-  // them executes them.
+  // MPI_THREAD_MULTIPLE, or if the file is one rank's alone. Otherwise, or if this is false or no
+  // thread can be started, waiting for them executes them; starting them does what needs no answer
+  // of another rank.
   bool progress_thread = true;
   // On each rank: contiguous data is written to a page cache before the ranks meet, which saves one
   // of two agreements of a call. Without it, a call that another rank refuses or does not make has

@@ -4,7 +4,8 @@
 //   mpiexec -n 2 ferry-overlap FILE MIB MS REPEATS THREAD
 //
 // Each rank moves MIB mebibytes in pieces of 64 KiB that take turns with the others', and computes
-// for MS milliseconds of an idle CPU. THREAD: multiple or single. Prints a line of JSON for each
+// for MS milliseconds of an idle CPU. THREAD: multiple or single. "alone": by calls that are not
+// collective, each rank's data in one piece. Prints a line of JSON for each
 // way: seconds of each step on the slowest rank.
 #include <algorithm>
 #include <chrono>
@@ -86,6 +87,11 @@ int main(int argc, char** argv) {
   check(MPI_File_set_view(file, MPI_Offset{piece_bytes} * rank, MPI_BYTE, view, "native",
                           MPI_INFO_NULL),
         "set_view");
+  MPI_File alone = MPI_FILE_NULL;
+  check(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_RDWR, MPI_INFO_NULL, &alone), "opening");
+  check(MPI_File_set_view(alone, MPI_Offset{bytes} * rank, MPI_BYTE, MPI_BYTE, "native",
+                          MPI_INFO_NULL),
+        "set_view");
 
   const auto compute = [&] { mix(rounds); };
   const auto begin = [&](bool writes, MPI_Request* request) {
@@ -96,6 +102,16 @@ int main(int argc, char** argv) {
   const auto move = [&](bool writes) {
     check(writes ? MPI_File_write_at_all(file, 0, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE)
                  : MPI_File_read_at_all(file, 0, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE),
+          "moving");
+  };
+  const auto begin_alone = [&](bool writes, MPI_Request* request) {
+    check(writes ? MPI_File_iwrite_at(alone, 0, data.data(), bytes, MPI_BYTE, request)
+                 : MPI_File_iread_at(alone, 0, data.data(), bytes, MPI_BYTE, request),
+          "beginning");
+  };
+  const auto move_alone = [&](bool writes) {
+    check(writes ? MPI_File_write_at(alone, 0, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE)
+                 : MPI_File_read_at(alone, 0, data.data(), bytes, MPI_BYTE, MPI_STATUS_IGNORE),
           "moving");
   };
   using Way = std::function<void(bool writes)>;
@@ -136,9 +152,23 @@ int main(int argc, char** argv) {
                       : MPI_File_read_at_all_end(file, data.data(), MPI_STATUS_IGNORE),
                "ending");
        }},
+      {"alone, transfer", move_alone},
+      {"alone, one after the other",
+       [&](bool writes) {
+         compute();
+         move_alone(writes);
+       }},
+      {"alone, nonblocking",
+       [&](bool writes) {
+         MPI_Request request = MPI_REQUEST_NULL;
+         begin_alone(writes, &request);
+         compute();
+         check(MPI_Wait(&request, MPI_STATUS_IGNORE), "waiting");
+       }},
   };
   std::map<std::string, std::vector<double>> seconds;
   for (const bool writes : {true, false}) {
+    move_alone(writes);
     move(writes);  // the first one makes plans and connections
     for (int repeat = 0; repeat < repeats; ++repeat) {
       for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -150,6 +180,7 @@ int main(int argc, char** argv) {
       }
     }
   }
+  check(MPI_File_close(&alone), "closing");
   check(MPI_File_close(&file), "closing");
   MPI_Type_free(&view);
   MPI_Type_free(&row);

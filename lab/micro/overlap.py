@@ -1,9 +1,10 @@
-"""Measures whether a program computes while its collective MPI-IO is under way.
+"""Measures whether a program computes while its MPI-IO is under way.
 
 Two ranks make steps that compute for a fixed amount of work and write or read a file: one after the
 other, by nonblocking transfers with and without tests between parts of the work, and by split ones,
-under ferry run --mpi-io, with and without MPI_THREAD_MULTIPLE. The ways take turns. `hidden` is the
-share of the shorter one of computing and transferring that a step saves.
+all collective; `alone`, by calls that are not, each rank's data in one piece. They run under ferry
+run --mpi-io, with and without MPI_THREAD_MULTIPLE. The ways take turns. `hidden` is the share of the
+shorter one of computing and transferring that a step saves.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ def main() -> None:
         document[thread] = measured = steps(arguments, thread)
         for way, seconds in measured.items():
             direction = way.partition(",")[0]
-            serial = measured[f"{direction}, one after the other"]
-            shorter = min(statistics.median(measured[f"{direction}, {alone}"]) for alone in ("compute", "transfer"))
+            calls = f"{direction}, alone" if "alone" in way else direction
+            serial = measured[f"{calls}, one after the other"]
+            parts = (f"{direction}, compute", f"{calls}, transfer")
+            shorter = min(statistics.median(measured[part]) for part in parts)
             saved = [before - now for before, now in zip(serial, seconds, strict=True)]
             ratio = statistics.median(before / now for before, now in zip(serial, seconds, strict=True))
             low, middle, high = (quartile * 1e3 for quartile in statistics.quantiles(seconds, n=4))

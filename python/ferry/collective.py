@@ -113,7 +113,8 @@ class Transfer:
         """Whether it has ended, with or without an error.
 
         Does not wait. If MPI was initialised with less than MPI_THREAD_MULTIPLE (mpi4py's default),
-        transfers go on in this call, in ``result`` and in blocking calls of any file alone.
+        transfers go on in this call, in ``result`` and in blocking calls of any file alone; those of
+        a file that is one rank's go on by themselves.
         """
         return bool(self._native.test())
 

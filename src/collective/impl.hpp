@@ -131,6 +131,7 @@ class File::Impl {
   };
 
   void divide(MPI_Comm communicator);
+  bool calls_no_mpi() const;
   void share_settings(const Options& options);
   void open();
   int open_first(Granted& granted);

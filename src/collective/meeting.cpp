@@ -31,6 +31,7 @@ File::Impl::Values File::Impl::begin(Call call, const char* what, Values values,
   Team::MeetingValues all{team_->fault(error)};
   std::copy(values.begin(), values.end(), all.begin() + 1);
   const bool in_step = team_->meet(call, ++calls_, all);
+  Orders::end_of_beginning();
   has_begun_ = true;
   if (!in_step) {
     fall_out_of_step(doing("calls on") + " do not match (" + team_->calls_of_ranks(call) + ")");

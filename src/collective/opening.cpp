@@ -98,8 +98,17 @@ File::Impl::Impl(MPI_Comm communicator, std::string path, int flags, const Optio
   if (options.hints != MPI_INFO_NULL) MPI_Info_dup(options.hints, &hints_);
   int threads = MPI_THREAD_SINGLE;
   MPI_Query_thread(&threads);
-  orders_ = std::make_shared<Orders>(options.progress_thread && threads == MPI_THREAD_MULTIPLE);
+  const bool may_have_thread = threads == MPI_THREAD_MULTIPLE || calls_no_mpi();
+  orders_ = std::make_shared<Orders>(options.progress_thread && may_have_thread);
   Orders::add(orders_);
+}
+
+// Whether transfers are this rank's business alone.
+bool File::Impl::calls_no_mpi() const {
+  const auto is_own = [](Method method) {
+    return method == Method::automatic || method == Method::independent;
+  };
+  return all_.size() == 1 && is_own(settings_.write_method) && is_own(settings_.read_method);
 }
 
 std::unique_ptr<File::Impl> File::Impl::make(MPI_Comm communicator, const std::string& path,

@@ -27,6 +27,9 @@ std::atomic<int> files_under_way = 0;
 // A thread of one file leaves those of others alone: their storages may keep it waiting.
 thread_local bool is_progress_thread = false;
 
+// While start() executes an order on a fiber.
+thread_local bool is_beginning = false;
+
 // Calls visit() for those of each open file, without memory and without the lock.
 template <class Visit>
 void visit_open(const Visit& visit) {
@@ -110,7 +113,21 @@ std::shared_ptr<Order> Orders::start(Prepared prepared) {
     queue_.splice(queue_.end(), prepared);
   }
   changed_.notify_all();
+  begin(*order);
   return order;
+}
+
+void Orders::begin(const Order& order) {
+  std::unique_lock lock(mutex_);
+  if (thread_.joinable() || is_running_ || queue_.empty()) return;
+  if (queue_.front().get() != &order || !has_fiber()) return;
+  is_beginning = true;
+  carry_on(lock, false);
+  is_beginning = false;
+}
+
+void Orders::end_of_beginning() {
+  if (is_beginning) Fiber::suspend(false);
 }
 
 void Orders::run_first(std::unique_lock<std::mutex>& lock) {

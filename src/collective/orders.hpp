@@ -1,15 +1,17 @@
 // The nonblocking transfers of one file, executed one after another in the order of their starts,
 // which is the same on every rank. Transfers of several files are executed beside each other:
 //
-// N1  If MPI allows several threads, a thread of the file's executes them, started by the first
-//     order. Files' threads do not wait for each other.
+// N1  If MPI allows several threads, or they call no MPI, a thread of the file's executes them,
+//     started by the first order. Files' threads do not wait for each other.
 // N2  If not, a fiber of the file's does, whenever a thread of the program waits in this library.
 //     Where a fiber waits, for messages, for memory that ranks share or for its storage, it calls
 //     pause(), and the next one goes on.
 // N3  So does whoever waits in a blocking call. Therefore all transfers of a process advance,
 //     whichever of them a rank waits for, and no order in which ranks wait is a deadlock.
 // N4  test() executes what can be executed without waiting.
-// N5  A fiber that pauses holds no lock for which another one would wait without a pause.
+// N5  start() executes what needs no answer of another rank: up to end_of_beginning(), or where it
+//     waits first.
+// N6  A fiber that pauses holds no lock for which another one would wait without a pause.
 #pragma once
 
 #include <condition_variable>
@@ -68,11 +70,15 @@ class Orders {
   // Lets other transfers go on; naps if they and the caller (`tired`) have looked for long. False:
   // there are none, and the caller may sleep until it is woken.
   static bool pause(bool tired);
+  // To be called where what follows may wait for other ranks.
+  static void end_of_beginning();
 
  private:
   enum class Turn : std::uint8_t { none, tired, on };
 
   void serve();
+  // Executes of the order that was started last what N5 says, where no other is before it.
+  void begin(const Order& order);
   // The first one is executed to its end, or until it waits. Unlocks meanwhile: it stays first in
   // the queue until it is done.
   void run_first(std::unique_lock<std::mutex>& lock);

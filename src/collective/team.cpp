@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <map>
@@ -177,30 +178,38 @@ NodeAgreement* Team::node_agreement(std::size_t count) const {
 }
 
 void Team::maximum(std::span<std::int64_t> values) const {
+  if (size_ == 1) return;
   const auto larger = [](std::int64_t one, std::int64_t other) { return std::max(one, other); };
   if (NodeAgreement* const node = node_agreement(values.size())) return node->agree(values, larger);
   reduce(values.data(), values.size(), MPI_INT64_T, MPI_MAX);
 }
 
 void Team::maximum(std::span<double> values) const {
+  if (size_ == 1) return;
   const auto larger = [](double one, double other) { return std::max(one, other); };
   if (NodeAgreement* const node = node_agreement(values.size())) return node->agree(values, larger);
   reduce(values.data(), values.size(), MPI_DOUBLE, MPI_MAX);
 }
 
 void Team::sum(std::span<double> values) const {
+  if (size_ == 1) return;
   if (NodeAgreement* const node = node_agreement(values.size()))
     return node->agree(values, std::plus<double>());
   reduce(values.data(), values.size(), MPI_DOUBLE, MPI_SUM);
 }
 
 void Team::broadcast(void* data, int bytes, int root) const {
+  if (size_ == 1) return;
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Ibcast(data, bytes, MPI_BYTE, root, communicator_, &request);
   wait(request);
 }
 
 void Team::gather(const void* own, int bytes, void* all) const {
+  if (size_ == 1) {
+    std::memcpy(all, own, static_cast<std::size_t>(bytes));
+    return;
+  }
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Iallgather(own, bytes, MPI_BYTE, all, bytes, MPI_BYTE, communicator_, &request);
   wait(request);

@@ -70,7 +70,8 @@ class Team {
   void wait_for(std::uint32_t& word, std::uint32_t value, std::chrono::microseconds spin) const;
 
   // Replaces each value by the maximum, or by the sum, over the ranks. From the agreement
-  // `shared_from` on through shared memory, if the ranks share a node.
+  // `shared_from` on through shared memory, if the ranks share a node. One rank calls no MPI, here
+  // and in the next two.
   static constexpr int shared_from = 8;
   void maximum(std::span<std::int64_t> values) const;
   void maximum(std::span<double> values) const;

@@ -166,4 +166,8 @@ using Take = void(void** functions);
 // And as "ferry_mpiio_text": the text of an error code of Ferry's, null for others.
 using TextOf = const char*(int code);
 
+// And as "ferry_mpiio_look": tells the library which of Ferry's requests are done, where only the
+// program's thread may do that and a function of the library's does not ask.
+using Look = void();
+
 }  // namespace ferry::mpiio

@@ -51,6 +51,7 @@ int small_count[call_count];
 pthread_once_t once = PTHREAD_ONCE_INIT;
 // Null until the program has called MPI-IO: before, it can have no code of Ferry's.
 std::atomic<ferry::mpiio::TextOf*> text_of{nullptr};
+std::atomic<ferry::mpiio::Look*> look{nullptr};
 
 // Returns the path of this library.
 const char* own_path() {
@@ -165,6 +166,7 @@ void take(void* library) {
     return;
   }
   text_of = reinterpret_cast<ferry::mpiio::TextOf*>(dlsym(calls, "ferry_mpiio_text"));
+  look = reinterpret_cast<ferry::mpiio::Look*>(dlsym(calls, "ferry_mpiio_look"));
   reinterpret_cast<ferry::mpiio::Take*>(take)(functions);
 }
 
@@ -206,6 +208,21 @@ void prepare() {
   fill_gaps();
 }
 
+// A function of the library that is no function of MPI-IO.
+void* other_function(const char* name) {
+  void* const function = dlsym(find_library(), name);
+  if (function != nullptr) return function;
+  std::fprintf(stderr, "ferry: the MPI library has no %s\n", name);
+  std::abort();
+}
+
+// MPI_Request_get_status, in which MPICH 4.0 does not ask whether generalised requests are done.
+int get_status(Word request, int* is_done, void* status) {
+  if (const auto looks = look.load(); looks != nullptr) looks();
+  static void* const function = other_function("PMPI_Request_get_status");
+  return reinterpret_cast<int (*)(Word, int*, void*)>(function)(request, is_done, status);
+}
+
 // MPI_Error_string. The buffer has MPI_MAX_ERROR_STRING bytes, which no text of Ferry's exceeds.
 int write_text(int code, char* buffer, int* bytes) {
   const auto text = text_of.load();
@@ -214,11 +231,7 @@ int write_text(int code, char* buffer, int* bytes) {
     std::memcpy(buffer, own, static_cast<std::size_t>(*bytes) + 1);
     return 0;  // MPI_SUCCESS
   }
-  static void* const function = dlsym(find_library(), "PMPI_Error_string");
-  if (function == nullptr) {
-    std::fprintf(stderr, "ferry: the MPI library has no PMPI_Error_string\n");
-    std::abort();
-  }
+  static void* const function = other_function("PMPI_Error_string");
   return reinterpret_cast<int (*)(int, char*, int*)>(function)(code, buffer, bytes);
 }
 
@@ -328,3 +341,11 @@ FERRY_MPIIO_LARGE_REPRESENTATION_CALLS(FERRY_MPIIO_DEFINE_REGISTER)
   }
 FERRY_MPIIO_ERROR_STRING(MPI_Error_string)
 FERRY_MPIIO_ERROR_STRING(PMPI_Error_string)
+
+#define FERRY_MPIIO_GET_STATUS(symbol)                                                     \
+  extern "C" __attribute__((visibility("default"))) int symbol(Word request, int* is_done, \
+                                                               void* status) {             \
+    return get_status(request, is_done, status);                                           \
+  }
+FERRY_MPIIO_GET_STATUS(MPI_Request_get_status)
+FERRY_MPIIO_GET_STATUS(PMPI_Request_get_status)

@@ -428,10 +428,16 @@ OpenedFile::Started OpenedFile::start(Direction direction, MPI_Offset offset,
     const int error = refusal.error == left_errno ? ENOTSUP : refusal.error;
     return {file_.irefuse(call_of(direction), refusal.why, error), nullptr, direction};
   }
+  return started_in(file_, direction, at, std::move(data));
+}
+
+OpenedFile::Started OpenedFile::started_in(collective::File& file, Direction direction,
+                                           std::int64_t at,
+                                           std::shared_ptr<const MovedData> data) const {
   const std::int64_t count = count_of(*data);
   collective::Transfer transfer = direction == Direction::read
-                                      ? file_.iread_at_all(at, data->base(), data->map(), count)
-                                      : file_.iwrite_at_all(at, data->base(), data->map(), count);
+                                      ? file.iread_at_all(at, data->base(), data->map(), count)
+                                      : file.iwrite_at_all(at, data->base(), data->map(), count);
   return {std::move(transfer), std::move(data), direction};
 }
 
@@ -482,9 +488,7 @@ std::int64_t OpenedFile::move_here(Direction direction, MPI_Offset offset,
   const std::int64_t at = bytes_before(offset);
   const auto data = data_of(direction, arguments, false);
   const std::lock_guard guard(here_mutex_);
-  collective::File& file = file_here();
-  if (!here_has_view_) file.set_view(displacement_, *view_, representation_);
-  here_has_view_ = true;
+  collective::File& file = view_here();
   std::optional<SharedNumbers::Turn> turn;  // asked for last: the others wait for its end
   if (atomic_) turn.emplace(shared());
   const std::int64_t count = count_of(*data);
@@ -499,12 +503,17 @@ collective::File& OpenedFile::file_here() {
   require_open();
   if (here_ == nullptr) {
     const std::lock_guard guard(opening);
-    collective::Options options = options_with(tally_, false);
-    options.progress_thread = false;
-    here_ =
-        std::make_unique<collective::File>(MPI_COMM_SELF, file_.path(), access_of(mode_), options);
+    here_ = std::make_unique<collective::File>(MPI_COMM_SELF, file_.path(), access_of(mode_),
+                                               options_with(tally_, false));
   }
   return *here_;
+}
+
+collective::File& OpenedFile::view_here() {
+  collective::File& file = file_here();
+  if (!here_has_view_) file.set_view(displacement_, *view_, representation_);
+  here_has_view_ = true;
+  return file;
 }
 
 std::int64_t OpenedFile::size_bytes() {
@@ -521,9 +530,29 @@ void OpenedFile::transfer_at_here(Direction direction, MPI_Offset offset,
 
 void OpenedFile::transfer_at_here(Direction direction, MPI_Offset offset,
                                   const Arguments& arguments, MPI_Request* request) {
-  const std::int64_t moved = move_here(direction, offset, arguments);
-  tally_->add(Number::transfers_single, 1);
-  make_done(request, moved);
+  if (atomic_ || !can_be_pending()) {
+    const std::int64_t moved = move_here(direction, offset, arguments);
+    tally_->add(Number::transfers_single, 1);
+    make_done(request, moved);
+    return;
+  }
+  Started started = start_here(direction, offset, arguments);
+  make_pending(request, handle_, std::move(started.transfer),
+               [tally = tally_, data = std::move(started.data)](std::int64_t moved) {
+                 tally->add(Number::transfers_single, 1);
+                 return data->finish(moved);
+               });
+}
+
+OpenedFile::Started OpenedFile::start_here(Direction direction, MPI_Offset offset,
+                                           const Arguments& arguments) {
+  const std::int64_t at = bytes_before(offset);
+  if (at < 0) throw Error(EINVAL, "a negative offset");
+  if (access_of(mode_) == (direction == Direction::read ? O_WRONLY : O_RDONLY))
+    throw Error(EBADF, file_.path() + " was not opened for this");
+  auto data = data_of(direction, arguments, true);
+  const std::lock_guard guard(here_mutex_);
+  return started_in(view_here(), direction, at, std::move(data));
 }
 
 void OpenedFile::begin_at(Direction direction, MPI_Offset offset, const Arguments& arguments) {

@@ -126,7 +126,8 @@ class OpenedFile {
     begin_at(direction, shared().advance_in_order(etypes_of(arguments)), arguments);
   }
 
-  // By this rank. Nonblocking ones are done when they return.
+  // By this rank. A thread carries out nonblocking ones; in atomic mode, and where the library asks
+  // no requests whether they are done, they are done when they return.
   void transfer_at_here(Direction direction, MPI_Offset offset, const Arguments& arguments,
                         MPI_Status* status);
   void transfer_at_here(Direction direction, MPI_Offset offset, const Arguments& arguments,
@@ -213,14 +214,18 @@ class OpenedFile {
                  const std::string& refusal,
                  const std::shared_ptr<const DataRepresentation>& conversion);
   std::int64_t move_here(Direction direction, MPI_Offset offset, const Arguments& arguments);
+  // Both with the lock held.
   collective::File& file_here();
-  // The transfers of collective calls.
+  collective::File& view_here();
   struct Started {
     collective::Transfer transfer;
     std::shared_ptr<const MovedData> data;  // null: it will fail
     Direction direction = Direction::read;
   };
   Started start(Direction direction, MPI_Offset offset, const Arguments& arguments);
+  Started start_here(Direction direction, MPI_Offset offset, const Arguments& arguments);
+  Started started_in(collective::File& file, Direction direction, std::int64_t at,
+                     std::shared_ptr<const MovedData> data) const;
   std::int64_t carry_out(Direction direction, MPI_Offset offset, const Arguments& arguments);
   // In atomic mode: moves the data now; agrees with the other ranks on errors later.
   struct InTurn {

@@ -5,8 +5,10 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "mpiio/errors.hpp"
 
@@ -30,6 +32,8 @@ struct PendingRequest {
   MPI_File handle = MPI_FILE_NULL;
   collective::Transfer transfer;
   std::function<std::int64_t(std::int64_t)> finish;
+  MPI_Request request = MPI_REQUEST_NULL;
+  bool is_complete = false;  // for the library, which is told by the program's thread
   // Libraries ask several times how it ended.
   std::mutex mutex;
   bool is_told = false;
@@ -52,6 +56,13 @@ struct PendingRequest {
   }
 };
 
+// Whether any thread may tell the library that a request is done.
+bool may_use_threads() {
+  int provided = 0;
+  PMPI_Query_thread(&provided);
+  return provided == MPI_THREAD_MULTIPLE;
+}
+
 int fill_in_pending(void* state, MPI_Status* status) {
   auto& pending = *static_cast<PendingRequest*>(state);
   pending.tell();
@@ -59,15 +70,22 @@ int fill_in_pending(void* state, MPI_Status* status) {
   return pending.code;
 }
 
+// Of a program with one thread; see look_at_pending(). Only its calls of MPI use them.
+std::set<PendingRequest*>& pending_requests() {
+  static std::set<PendingRequest*>& all = *new std::set<PendingRequest*>;
+  return all;
+}
+
 int free_pending(void* state) {
   const std::unique_ptr<PendingRequest> pending(static_cast<PendingRequest*>(state));
+  if (!may_use_threads()) pending_requests().erase(pending.get());
   return MPI_SUCCESS;
 }
 
-bool has_thread() {
-  int provided = 0;
-  PMPI_Query_thread(&provided);
-  return provided == MPI_THREAD_MULTIPLE;
+// Where several threads are allowed, the one that carries it out does this.
+int complete(PendingRequest& pending) {
+  if (may_use_threads() || std::exchange(pending.is_complete, true)) return MPI_SUCCESS;
+  return PMPI_Grequest_complete(pending.request);
 }
 
 #ifdef MPICH_VERSION
@@ -80,7 +98,7 @@ constexpr std::chrono::microseconds nap{50};
 // ranks need.
 int look(void* state, MPI_Status* /*status*/) {
   auto& pending = *static_cast<PendingRequest*>(state);
-  if (pending.transfer.test()) return MPI_SUCCESS;
+  if (pending.transfer.test()) return complete(pending);
   int there = 0;  // other messages of this rank go on
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &there, MPI_STATUS_IGNORE);
   if (pending.looks++ > looks_without_nap) std::this_thread::sleep_for(nap);
@@ -93,20 +111,22 @@ int look_at_all(int count, void** states, double /*timeout*/, MPI_Status* status
   return MPI_SUCCESS;
 }
 
-// Without a thread: waiting carries them out.
+// One thread: waiting carries them out, or sleeps until they are.
 int carry_out_all(int count, void** states, double /*timeout*/, MPI_Status* /*status*/) {
   for (int i = 0; i < count; ++i) {
+    auto& pending = *static_cast<PendingRequest*>(states[i]);
     try {
-      static_cast<PendingRequest*>(states[i])->transfer.wait();
+      pending.transfer.wait();
     } catch (const std::exception&) {  // tell() throws it again
     }
+    complete(pending);
   }
   return MPI_SUCCESS;
 }
 
 void start_pending(PendingRequest* pending, MPI_Request* request) {
   PMPIX_Grequest_start(fill_in_pending, free_pending, nothing_to_cancel, look,
-                       has_thread() ? look_at_all : carry_out_all, pending, request);
+                       may_use_threads() ? look_at_all : carry_out_all, pending, request);
 }
 
 constexpr bool library_asks = true;
@@ -136,7 +156,7 @@ void make_done(MPI_Request* request, std::int64_t bytes) {
 }
 
 bool can_be_pending() {
-  return library_asks || has_thread();
+  return library_asks || may_use_threads();
 }
 
 void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer transfer,
@@ -147,7 +167,24 @@ void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer tr
   pending->transfer = std::move(transfer);
   pending->finish = std::move(finish);
   start_pending(pending, request);
-  pending->transfer.when_done([made = *request] { PMPI_Grequest_complete(made); });
+  pending->request = *request;
+  if (!may_use_threads()) pending_requests().insert(pending);
+  // A program may free its request before the transfer ends, which needs its data until then.
+  pending->transfer.when_done(
+      [made = *request, completes = may_use_threads(), kept = pending->finish] {
+        if (completes) PMPI_Grequest_complete(made);
+      });
+}
+
+void look_at_pending() {
+  if (may_use_threads()) return;
+  const std::vector<PendingRequest*> all(pending_requests().begin(), pending_requests().end());
+  for (PendingRequest* pending : all)
+    if (pending->transfer.test()) complete(*pending);
 }
 
 }  // namespace ferry::mpiio
+
+extern "C" __attribute__((visibility("default"))) void ferry_mpiio_look() {
+  ferry::mpiio::look_at_pending();
+}

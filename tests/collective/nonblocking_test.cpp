@@ -90,6 +90,51 @@ TEST_P(Nonblocking, WhoeverWantsToKnowIsToldOnceThatItIsDone) {
   EXPECT_EQ(told, 4);
 }
 
+TEST_P(Nonblocking, TransfersOfOneRankNeedNoCallsOfMpi) {
+  const std::string name = directory_ / "file." + std::to_string(rank());
+  Options settings;
+  settings.progress_thread = GetParam();
+  File file(MPI_COMM_SELF, name, O_CREAT | O_RDWR, settings);
+  const std::string mine = piece(3);
+  std::atomic<bool> done = false;
+  Transfer transfer = file.iwrite_at_all(0, bytes_of(mine));
+  transfer.when_done([&] { done = true; });
+  if (GetParam()) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!done && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(done) << "before anything waits for it";
+  } else {
+    EXPECT_FALSE(done);
+  }
+  EXPECT_EQ(transfer.wait(), piece_bytes);
+  EXPECT_TRUE(same_bytes(read_file(name), mine));
+  file.close();
+}
+
+// On a page cache that all ranks share: contiguous data needs no answer of another rank.
+TEST_P(Nonblocking, WhatNeedsNoOtherRankIsDoneWhenATransferStarts) {
+  Options settings;
+  settings.progress_thread = GetParam();
+  settings.writes_first = true;
+  File file(MPI_COMM_WORLD, directory_ / "file", O_CREAT | O_RDWR, settings);
+  const std::string mine = piece(0);
+  file.write_at_all(place(1), bytes_of(mine));  // all ranks have the file open after it
+  Transfer transfer = file.iwrite_at_all(place(0), bytes_of(mine));
+  const auto is_there = [&] {
+    const std::string found = read_file(directory_ / "file");
+    return found.substr(static_cast<std::size_t>(place(0)), piece_bytes) == mine;
+  };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (GetParam() && !is_there() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (GetParam() || ranks() > 1) {
+    EXPECT_TRUE(is_there());
+  }
+  EXPECT_EQ(transfer.wait(), piece_bytes);
+  file.close();
+}
+
 TEST_P(Nonblocking, ARankThatCannotTakePartIsToldLikeTheOthers) {
   File file(MPI_COMM_WORLD, directory_ / "file", O_CREAT | O_RDWR, options());
   const std::string data = piece(1);

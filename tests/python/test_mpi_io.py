@@ -706,6 +706,27 @@ def test_what_a_rank_writes_others_read_on_a_server(server: Server, ranks: int, 
     assert transfers(done) > 0
 
 
+# How a program may wait for a transfer that is under way by itself.
+ENDINGS = ["Wait", "Waitall", "Waitany", "Waitsome", "Test", "Testall", "Testany", "Testsome", "Request_get_status"]
+BEGUN = {
+    **dict.fromkeys((f"MPI_{ending}" for ending in ENDINGS), "written all, read all"),
+    "freed": "written",
+    "four at the file pointer": "right",
+    "a blocking call behind one": "right",
+    "a negative offset": "argument",
+    "in atomic mode": "right",
+    "closing": "done",
+    "what it wrote before": "right",
+}
+
+
+@pytest.mark.parametrize("mode", MODES[:1] if OPEN_MPI else MODES)
+def test_transfers_of_one_rank_begin_when_they_are_started(server: Server, mode: str) -> None:
+    done = under_ferry(2, BUILD / "mpiio_begun", server.named("file"), server.folder / "file", mode)
+    assert done.returncode == 0, done
+    assert cases(done.stdout) == {name: f"[{seen}] [{seen}]" for name, seen in BEGUN.items()}
+
+
 ODD_VIEWS = {
     "reading them alone": "[right] [right]",
     "reading what overlaps": "[done 12 to 3] [done 12 to 3]",
