@@ -386,30 +386,73 @@ int file_preallocate(MPI_File handle, MPI_Offset bytes) {
 
 // ---- representations ---------------------------------------------------------------------------
 
+template <class Count>
+ConversionFunctions::Convert converting(int (*function)(void*, MPI_Datatype, Count, void*,
+                                                        MPI_Offset, void*),
+                                        void* state) {
+  if (function == nullptr) return {};
+  return [=](void* memory, MPI_Datatype type, MPI_Count count, void* file, MPI_Offset position) {
+    return function(memory, type, static_cast<Count>(count), file, position, state);
+  };
+}
+
+// Subroutines of Fortran get references, datatypes as integers, and return the code in the last.
+template <class Count>
+ConversionFunctions::Convert converting_in_fortran(void* subroutine, MPI_Aint state) {
+  using InFortran = void(void*, MPI_Fint*, Count*, void*, MPI_Offset*, MPI_Aint*, MPI_Fint*);
+  if (subroutine == nullptr) return {};
+  return [subroutine, state](void* memory, MPI_Datatype type, MPI_Count count, void* file,
+                             MPI_Offset position) {
+    MPI_Fint handle = PMPI_Type_c2f(type);
+    auto entries = static_cast<Count>(count);
+    MPI_Aint given = state;
+    MPI_Fint code = MPI_SUCCESS;
+    reinterpret_cast<InFortran*>(subroutine)(memory, &handle, &entries, file, &position, &given,
+                                             &code);
+    return code;
+  };
+}
+
+int extent_in_fortran(void* subroutine, MPI_Aint state, MPI_Datatype type, MPI_Aint* bytes) {
+  using InFortran = void(MPI_Fint*, MPI_Aint*, MPI_Aint*, MPI_Fint*);
+  MPI_Fint handle = PMPI_Type_c2f(type);
+  MPI_Fint code = MPI_SUCCESS;
+  reinterpret_cast<InFortran*>(subroutine)(&handle, bytes, &state, &code);
+  return code;
+}
+
 // MPICH registers no name that has conversion functions, so that the library is not asked.
-// Fortran's functions take other parameters than C's, but its wrapper passes them as if they were
-// C's: what comes from there is the library's.
+//
+// MPICH's wrappers for Fortran, those of mpif.h, of mpi and of mpi_f08, pass subroutines as if they
+// were C's functions, null for MPI_CONVERSION_FN_NULL, and the place of the state. Open MPI's pass
+// functions in C, which call the subroutines.
 template <auto Member, class Count, class Convert>
 int register_datarep(const char* name, Convert* read, Convert* write,
                      MPI_Datarep_extent_function* extent, void* state, std::intptr_t in_fortran) {
-  if (in_fortran != 0) return (library().*Member)(name, read, write, extent, state);
   const std::size_t bytes = std::strlen(name);
   if (bytes == 0 || bytes >= MPI_MAX_DATAREP_STRING || extent == nullptr)
     return report(MPI_FILE_NULL, MPI_ERR_ARG);
-  const auto with_state = [state](Convert* function) {
-    ConversionFunctions::Convert convert;
-    if (function == nullptr) return convert;
-    return convert = [=](void* memory, MPI_Datatype type, MPI_Count count, void* file,
-                         MPI_Offset position) {
-      return function(memory, type, static_cast<Count>(count), file, position, state);
-    };
-  };
+  ConversionFunctions functions;
   bool is_new = false;
   const int code = guarded(MPI_FILE_NULL, [&] {
-    is_new = register_representation(
-        name, {with_state(read), with_state(write),
-               [=](MPI_Datatype type, MPI_Aint* bytes_of) { return extent(type, bytes_of, state); },
-               std::numeric_limits<Count>::max()});
+    functions.count_max = std::numeric_limits<Count>::max();
+    if (in_fortran != 0 && library_passes_subroutines) {
+      const auto address = [](auto* function) { return reinterpret_cast<void*>(function); };
+      const MPI_Aint value = *static_cast<const MPI_Aint*>(state);
+      functions.read = converting_in_fortran<Count>(address(read), value);
+      functions.write = converting_in_fortran<Count>(address(write), value);
+      functions.extent = [subroutine = address(extent), value](MPI_Datatype type,
+                                                               MPI_Aint* bytes_of) {
+        return extent_in_fortran(subroutine, value, type, bytes_of);
+      };
+    } else {
+      functions.read = converting<Count>(read, state);
+      functions.write = converting<Count>(write, state);
+      functions.extent = [=](MPI_Datatype type, MPI_Aint* bytes_of) {
+        return extent(type, bytes_of, state);
+      };
+    }
+    is_new = register_representation(name, std::move(functions));
   });
   return code == MPI_SUCCESS && !is_new ? report(MPI_FILE_NULL, MPI_ERR_DUP_DATAREP) : code;
 }

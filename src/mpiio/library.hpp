@@ -62,6 +62,13 @@ inline constexpr bool library_needs_closed_files = true;
 inline constexpr bool library_needs_closed_files = false;
 #endif
 
+// Whether the library's functions for Fortran pass a program's subroutines to its functions in C.
+#ifdef MPICH_VERSION
+inline constexpr bool library_passes_subroutines = true;
+#else
+inline constexpr bool library_passes_subroutines = false;
+#endif
+
 // Written once, before the first call.
 MpiFunctions& library();
 

@@ -877,51 +877,193 @@ def test_representations_that_a_program_registers(server: Server) -> None:
     assert sum(line.startswith("writing: ") for line in with_both) == (1 if OPEN_MPI else 2)
 
 
+# Numbers have two bytes in the file, with the state added. `{module}`: mpif.h has no module of its own.
 REGISTERING = """
+{callbacks}
 program p
-  use mpi
+  {module}
   implicit none
-  integer :: error, kind, file
+  {include}
+  integer :: error, kind, rank, i
+  integer :: out(6), in(6), failed(2)
+  integer(kind=2) :: plain(6)
   integer(kind=mpi_address_kind) :: state
   integer(kind=mpi_offset_kind) :: begin
-  external :: convert, extent
+  {handle} :: file
+  {external}
   call mpi_init(error)
+  call mpi_comm_rank(mpi_comm_world, rank, error)
+  state = 100
+  call mpi_register_datarep('short   ', from_short, to_short, two, state, error)
+  if (error /= mpi_success) print *, 'not registered'
+  state = 7
+  call mpi_register_datarep('failing', from_short, to_short, two, state, error)
   state = 0
-  call mpi_register_datarep('mine', convert, convert, extent, state, error)
-  call mpi_file_open(mpi_comm_world, '{uri}', mpi_mode_create + mpi_mode_rdwr, mpi_info_null, file, error)
-  begin = 0
-  call mpi_file_set_view(file, begin, mpi_integer, mpi_integer, 'mine', mpi_info_null, error)
+  call mpi_register_datarep('same', mpi_conversion_fn_null, mpi_conversion_fn_null, four, state, error)
+  call mpi_file_open(mpi_comm_world, {uri}, mpi_mode_create + mpi_mode_rdwr, mpi_info_null, file, error)
+  call mpi_register_datarep('short', from_short, to_short, two, state, error)
   call mpi_error_class(error, kind, error)
-  if (kind == mpi_err_unsupported_datarep) print *, 'unsupported'
+  if (kind /= mpi_err_dup_datarep) print *, 'registered twice'
+
+  begin = 12 * rank
+  call mpi_file_set_view(file, begin, mpi_integer, mpi_integer, 'short', mpi_info_null, error)
+  if (error /= mpi_success) print *, 'no view'
+  out = [(1000 * rank + i, i = 1, 6)]
+  begin = 0
+  call mpi_file_write_at_all(file, begin, out, 6, mpi_integer, mpi_status_ignore, error)
+  in = -1
+  call mpi_file_read_at_all(file, begin, in, 6, mpi_integer, mpi_status_ignore, error)
+  if (any(in /= out)) print *, 'wrong', in
+  call mpi_file_set_view(file, begin, mpi_byte, mpi_byte, 'native', mpi_info_null, error)
+  begin = 12 * rank
+  call mpi_file_read_at(file, begin, plain, 12, mpi_byte, mpi_status_ignore, error)
+  if (any(plain /= out + 100)) print *, 'wrong in the file', plain
+
+  begin = 0
+  call mpi_file_set_view(file, begin, mpi_integer, mpi_integer, 'failing', mpi_info_null, error)
+  call mpi_file_write_at_all(file, begin, out, 6, mpi_integer, mpi_status_ignore, failed(1))
+  call mpi_file_read_at_all(file, begin, in, 6, mpi_integer, mpi_status_ignore, failed(2))
+  do i = 1, 2
+    call mpi_error_class(failed(i), kind, error)
+    if (kind /= mpi_err_conversion) print *, 'no error', failed(i)
+  end do
+  call mpi_file_set_view(file, begin, mpi_double_precision, mpi_double_precision, 'short', mpi_info_null, error)
+  call mpi_error_class(error, kind, error)
+  if (kind /= mpi_err_conversion) print *, 'a datatype that it has not', kind
+
+  call mpi_file_set_view(file, begin, mpi_integer, mpi_integer, 'same', mpi_info_null, error)
+  begin = 6 * rank
+  call mpi_file_write_at_all(file, begin, out, 6, mpi_integer, mpi_status_ignore, error)
+  call mpi_file_read_at_all(file, begin, in, 6, mpi_integer, mpi_status_ignore, error)
+  if (error /= mpi_success .or. any(in /= out)) print *, 'wrong as it is', in
   call mpi_file_close(file, error)
+  print *, 'done'
   call mpi_finalize(error)
 end program
-subroutine convert(memory, datatype, count, data, position, state, error)
-  use mpi
-  integer :: memory(*), datatype, count, data(*), error
+"""
+# With references, of mpif.h and mpi; and in a module with C's pointers, of mpi_f08.
+REFERENCES = """
+subroutine to_short(memory, datatype, count, data, position, state, error)
+  {module}
+  implicit none
+  {include}
+  integer :: memory(*), datatype, count, error, i
+  integer(kind=2) :: data(*)
   integer(kind=mpi_offset_kind) :: position
   integer(kind=mpi_address_kind) :: state
-  data(1) = memory(1) + count
+  do i = 1, count
+    data(i) = int(memory(position + i) + state, 2)
+  end do
   error = mpi_success
+  if (state == 7 .or. datatype /= mpi_integer) error = 5
 end subroutine
-subroutine extent(datatype, bytes, state, error)
-  use mpi
+subroutine from_short(memory, datatype, count, data, position, state, error)
+  {module}
+  implicit none
+  {include}
+  integer :: memory(*), datatype, count, error, i
+  integer(kind=2) :: data(*)
+  integer(kind=mpi_offset_kind) :: position
+  integer(kind=mpi_address_kind) :: state
+  do i = 1, count
+    memory(position + i) = data(i) - int(state)
+  end do
+  error = mpi_success
+  if (state == 7 .or. datatype /= mpi_integer) error = 5
+end subroutine
+subroutine two(datatype, bytes, state, error)
+  {module}
+  implicit none
+  {include}
   integer :: datatype, error
   integer(kind=mpi_address_kind) :: bytes, state
   bytes = 2
   error = mpi_success
+  if (datatype /= mpi_integer) error = 5
 end subroutine
+subroutine four(datatype, bytes, state, error)
+  {module}
+  implicit none
+  {include}
+  integer :: datatype, error
+  integer(kind=mpi_address_kind) :: bytes, state
+  bytes = 4
+  error = mpi_success
+end subroutine
+"""
+POINTERS = """
+module conversions
+  use mpi_f08
+  use iso_c_binding
+contains
+subroutine to_short(memory, datatype, count, data, position, state, error)
+  type(c_ptr), value :: memory, data
+  type(mpi_datatype) :: datatype
+  integer :: count, error
+  integer(kind=mpi_offset_kind) :: position
+  integer(kind=mpi_address_kind) :: state
+  integer, pointer :: numbers(:)
+  integer(kind=2), pointer :: short(:)
+  call c_f_pointer(memory, numbers, [position + count])
+  call c_f_pointer(data, short, [count])
+  short = int(numbers(position + 1:) + state, 2)
+  error = mpi_success
+  if (state == 7 .or. datatype /= mpi_integer) error = 5
+end subroutine
+subroutine from_short(memory, datatype, count, data, position, state, error)
+  type(c_ptr), value :: memory, data
+  type(mpi_datatype) :: datatype
+  integer :: count, error
+  integer(kind=mpi_offset_kind) :: position
+  integer(kind=mpi_address_kind) :: state
+  integer, pointer :: numbers(:)
+  integer(kind=2), pointer :: short(:)
+  call c_f_pointer(memory, numbers, [position + count])
+  call c_f_pointer(data, short, [count])
+  numbers(position + 1:) = short - int(state)
+  error = mpi_success
+  if (state == 7 .or. datatype /= mpi_integer) error = 5
+end subroutine
+subroutine two(datatype, bytes, state, error)
+  type(mpi_datatype) :: datatype
+  integer :: error
+  integer(kind=mpi_address_kind) :: bytes, state
+  bytes = 2
+  error = mpi_success
+  if (datatype /= mpi_integer) error = 5
+end subroutine
+subroutine four(datatype, bytes, state, error)
+  type(mpi_datatype) :: datatype
+  integer :: error
+  integer(kind=mpi_address_kind) :: bytes, state
+  bytes = 4
+  error = mpi_success
+end subroutine
+end module
 """
 
 
-def test_representations_in_fortran_are_the_librarys(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", ["mpif.h", "mpi", "mpi_f08"])
+def test_representations_that_a_program_registers_in_fortran(server: Server, tmp_path: Path, module: str) -> None:
     compiler = compiler_of("fort")
-    (tmp_path / "p.f90").write_text(REGISTERING.format(uri=server.named("file")))
-    words = [compiler, "-w", "-std=legacy", "p.f90", "-o", "p", f"-L{folder_of_the_mpi_library()}"]
-    words.append("-ffree-line-length-none")  # URIs are long
+    parts = {"module": f"use {module}", "include": "", "handle": "integer", "external": "external :: to_short"}
+    parts["external"] += ", from_short, two, four"
+    if module == "mpif.h":
+        parts |= {"module": "", "include": "include 'mpif.h'"}
+    elif module == "mpi" and not OPEN_MPI:  # MPICH's does not have it
+        parts["external"] += ", mpi_conversion_fn_null"
+    elif module == "mpi_f08":
+        parts |= {"module": "use mpi_f08\n  use conversions", "handle": "type(mpi_file)", "external": ""}
+    # A line has at most 132 characters, and URIs are long.
+    named = server.named("file")
+    uri = " // &\n    ".join(f"'{named[at : at + 80]}'" for at in range(0, len(named), 80))
+    callbacks = POINTERS if module == "mpi_f08" else REFERENCES.format(**parts)
+    (tmp_path / "p.f90").write_text(REGISTERING.format(callbacks=callbacks, uri=uri, **parts))
+    words = [compiler, "-w", "-fallow-argument-mismatch", "p.f90", "-o", "p", f"-L{folder_of_the_mpi_library()}"]
     subprocess.run(words, cwd=tmp_path, check=True)
     done = under_ferry(2, tmp_path / "p")
-    assert (done.returncode, done.stdout.split()) == (0, ["unsupported"] * 2), done
+    assert (done.returncode, done.stdout.split()) == (0, ["done"] * 2), done
+    assert transfers(done) > 0
 
 
 def test_hints_and_variables_on_a_server(server: Server, tmp_path: Path) -> None:
