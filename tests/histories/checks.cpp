@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include <ferry/device/group.hpp>
@@ -38,7 +39,8 @@ std::vector<Stretch> stretches(const std::vector<FileTransfer>& transfers) {
   for (const FileTransfer& one : transfers) {
     borders.push_back(one.offset);
     borders.push_back(one.offset + one.bytes);
-    if (!one.is_read) continue;
+    if (!one.is_read || one.bytes < 2) continue;
+    if (std::memcmp(one.found, one.found + 1, one.bytes - 1) == 0) continue;  // all the same
     for (std::uint64_t i = 1; i < one.bytes; ++i)
       if (one.found[i] != one.found[i - 1]) borders.push_back(one.offset + i);
   }
@@ -58,16 +60,18 @@ unsigned value_at(const FileTransfer& one, std::uint64_t at) {
   return one.is_read ? one.found[at - one.offset] : one.value;
 }
 
+std::string time_text(Time when) {
+  return when == never ? "never" : std::to_string(when % 1'000'000'000'000);
+}
+
 std::string text_of(const FileTransfer& one, std::uint64_t at) {
-  const auto time = [](Time when) {
-    return when == never ? "never" : std::to_string(when % 1'000'000'000'000);
-  };
   std::string text = "\n  client " + std::to_string(one.client) + " of domain " +
                      std::to_string(one.domain) + (one.is_read ? " finds " : " writes ") +
                      std::to_string(value_at(one, at)) + ", bytes " + std::to_string(one.offset) +
-                     " to " + std::to_string(one.offset + one.bytes) + ", from " + time(one.began) +
-                     " to " + time(one.ended) + " ns";
-  text += one.is_read ? ", opened " + time(one.opened) : ", published " + time(one.published);
+                     " to " + std::to_string(one.offset + one.bytes) + ", from " +
+                     time_text(one.began) + " to " + time_text(one.ended) + " ns";
+  text +=
+      one.is_read ? ", opened " + time_text(one.opened) : ", published " + time_text(one.published);
   return one.how.empty() ? text : text + ", " + one.how;
 }
 
@@ -103,13 +107,16 @@ bool must_find(const FileTransfer& read, const FileTransfer& write) {
 // nothing.
 std::string why_not(const std::vector<const FileTransfer*>& writes, const FileTransfer& read,
                     const FileTransfer* source, const Stretch& stretch) {
-  const std::string whose = source != nullptr ? text_of(*source, stretch.from) : "";
+  const auto whose = [&] {
+    return source != nullptr ? text_of(*source, stretch.from) : std::string();
+  };
   if (source != nullptr && source->began > read.ended)
-    return "found before it was written:" + text_of(read, stretch.from) + whose;
+    return "found before it was written:" + text_of(read, stretch.from) + whose();
   for (const FileTransfer* write : writes)
     if (write != source && must_find(read, *write) &&
         (source == nullptr || replaces(*write, *source)))
-      return "a stale value:" + text_of(read, stretch.from) + text_of(*write, stretch.from) + whose;
+      return "a stale value:" + text_of(read, stretch.from) + text_of(*write, stretch.from) +
+             whose();
   return "";
 }
 
@@ -179,6 +186,137 @@ std::string check_close_to_open(const std::vector<FileTransfer>& transfers) {
     }
   }
   return "";
+}
+
+// ---- sizes -----------------------------------------------------------------------------------
+
+namespace {
+
+std::string text_of(std::vector<const SizeCall*> calls) {
+  static constexpr const char* names[] = {" sets ", " grows to ", " finds ", " finds at most ",
+                                          " finds at least "};
+  std::sort(calls.begin(), calls.end(),
+            [](const auto* one, const auto* other) { return one->began < other->began; });
+  std::string text;
+  for (const SizeCall* one : calls)
+    text += "\n  client " + std::to_string(one->client) + names[static_cast<unsigned>(one->does)] +
+            std::to_string(one->size) + " bytes, from " + time_text(one->began) + " to " +
+            time_text(one->ended) + " ns";
+  return text;
+}
+
+// Tries the orders that agree with real time, and remembers what it has tried (see
+// checks_test.cpp).
+class SizeSearch {
+ public:
+  explicit SizeSearch(const std::vector<SizeCall>& calls) {
+    std::map<unsigned, std::vector<const SizeCall*>> by_client;
+    for (const SizeCall& call : calls) {
+      by_client[call.client].push_back(&call);
+      all_.push_back(&call);
+    }
+    for (auto& [client, theirs] : by_client) {
+      std::stable_sort(theirs.begin(), theirs.end(), [](const auto* one, const auto* other) {
+        return one->began < other->began;
+      });
+      clients_.push_back(std::move(theirs));
+    }
+  }
+
+  // Without recursion: a history may have some hundred calls.
+  bool finds_an_order(std::uint64_t first) {
+    std::vector<State> left{{std::vector<std::uint8_t>(clients_.size()), first}};
+    while (!left.empty()) {
+      const State state = std::move(left.back());
+      left.pop_back();
+      if (!tried_.insert(state).second) continue;
+      if (!go_on(state, left)) return true;
+    }
+    return false;
+  }
+  // The longest order that was found ends before these.
+  std::string text() const {
+    std::string text = " after " + std::to_string(most_) + " calls, with " +
+                       std::to_string(furthest_.size) + " bytes, none of the first can be next:";
+    std::vector<const SizeCall*> rest;
+    for (std::size_t i = 0; i < clients_.size(); ++i)
+      rest.insert(rest.end(), clients_[i].begin() + furthest_.made[i], clients_[i].end());
+    return text + text_of(rest) + "\nall:" + text_of(all_);
+  }
+
+ private:
+  struct State {
+    std::vector<std::uint8_t> made;  // by each client
+    std::uint64_t size;
+    bool operator<(const State& other) const {
+      return std::tie(made, size) < std::tie(other.made, other.size);
+    }
+  };
+
+  // Adds what may come next. False: nothing is left.
+  bool go_on(const State& state, std::vector<State>& left) {
+    Time first_end = never;
+    std::size_t made = 0;
+    for (std::size_t i = 0; i < clients_.size(); ++i) {
+      made += state.made[i];
+      if (state.made[i] < clients_[i].size())
+        first_end = std::min(first_end, clients_[i][state.made[i]]->ended);
+    }
+    if (made >= most_) {
+      most_ = made;
+      furthest_ = state;
+    }
+    if (first_end == never) return false;
+    std::vector<const SizeCall*> may_be_next(clients_.size());
+    for (std::size_t i = 0; i < clients_.size(); ++i)
+      if (state.made[i] < clients_[i].size() && clients_[i][state.made[i]]->began <= first_end)
+        may_be_next[i] = clients_[i][state.made[i]];
+    // Whether a write that is under way has made the file this long.
+    const auto may_have_grown_to = [&](std::uint64_t size) {
+      return std::any_of(may_be_next.begin(), may_be_next.end(), [&](const SizeCall* one) {
+        return one != nullptr && one->does == SizeCall::Does::grow && one->from < size &&
+               size <= one->size;
+      });
+    };
+    for (std::size_t i = 0; i < clients_.size(); ++i) {
+      if (may_be_next[i] == nullptr) continue;
+      const SizeCall& call = *may_be_next[i];
+      State next = state;
+      ++next.made[i];
+      switch (call.does) {
+        case SizeCall::Does::set:
+          next.size = call.size;
+          break;
+        case SizeCall::Does::grow:
+          next.size = std::max(state.size, call.size);
+          break;
+        case SizeCall::Does::find_less:
+          if (state.size > call.size) continue;
+          break;
+        case SizeCall::Does::find:
+        case SizeCall::Does::find_more:
+          if (call.does == SizeCall::Does::find_more && state.size >= call.size) break;
+          if (state.size == call.size) break;
+          if (state.size > call.size || !may_have_grown_to(call.size)) continue;
+          next.size = call.size;
+      }
+      left.push_back(std::move(next));
+    }
+    return true;
+  }
+
+  std::vector<std::vector<const SizeCall*>> clients_;
+  std::vector<const SizeCall*> all_;
+  std::set<State> tried_;
+  State furthest_;
+  std::size_t most_ = 0;
+};
+
+}  // namespace
+
+std::string check_sizes(const std::vector<SizeCall>& calls, std::uint64_t first) {
+  SizeSearch search(calls);
+  return search.finds_an_order(first) ? "" : "sizes are not linearisable:" + search.text();
 }
 
 // ---- appends ---------------------------------------------------------------------------------

@@ -212,6 +212,57 @@ TEST(TransferChecks, NameTheBytesThatAreWrong) {
   EXPECT_EQ(check_close_to_open(history).rfind("bytes 2 to 4:", 0), 0U);
 }
 
+// ---- sizes -----------------------------------------------------------------------------------
+
+constexpr SizeCall::Does set = SizeCall::Does::set;
+constexpr SizeCall::Does grow = SizeCall::Does::grow;
+constexpr SizeCall::Does find = SizeCall::Does::find;
+constexpr SizeCall::Does find_less = SizeCall::Does::find_less;
+constexpr SizeCall::Does find_more = SizeCall::Does::find_more;
+
+bool sizes_are_legal(const std::vector<SizeCall>& calls) {
+  return check_sizes(calls, 100).empty();
+}
+
+TEST(SizeCheck, AcceptsWhatSomeOrderExplains) {
+  EXPECT_TRUE(sizes_are_legal({}));
+  EXPECT_TRUE(sizes_are_legal({{0, find, 100, 0, 10, 20}}));
+  // Before and behind a truncation that is under way, in this order.
+  EXPECT_TRUE(sizes_are_legal(
+      {{0, set, 50, 0, 10, 40}, {1, find, 100, 0, 12, 14}, {1, find, 50, 0, 16, 18}}));
+  // A write in steps, with a truncation between them.
+  EXPECT_TRUE(sizes_are_legal({{0, grow, 300, 100, 10, 60},
+                               {1, find, 200, 0, 12, 14},
+                               {2, set, 50, 0, 16, 18},
+                               {1, find, 50, 0, 20, 22},
+                               {1, find_more, 250, 0, 24, 26},
+                               {1, find, 300, 0, 70, 80}}));
+  EXPECT_TRUE(sizes_are_legal({{0, find_less, 100, 0, 10, 20}, {0, find_more, 100, 0, 30, 40}}));
+}
+TEST(SizeCheck, FindsIllegalHistories) {
+  EXPECT_FALSE(sizes_are_legal({{0, find, 99, 0, 10, 20}})) << "of nobody";
+  EXPECT_FALSE(sizes_are_legal({{0, set, 50, 0, 10, 20}, {1, find, 100, 0, 30, 40}})) << "stale";
+  EXPECT_FALSE(sizes_are_legal({{1, find_less, 50, 0, 10, 20}, {0, set, 50, 0, 30, 40}}))
+      << "early";
+  EXPECT_FALSE(sizes_are_legal(
+      {{0, set, 50, 0, 10, 40}, {1, find, 50, 0, 12, 14}, {1, find_more, 51, 0, 16, 18}}))
+      << "cut, then not";
+  EXPECT_FALSE(sizes_are_legal(
+      {{0, grow, 300, 100, 10, 40}, {1, find, 200, 0, 12, 14}, {2, find, 150, 0, 16, 18}}))
+      << "it shrinks by itself";
+  EXPECT_FALSE(sizes_are_legal({{0, grow, 300, 200, 10, 40}, {1, find, 150, 0, 12, 14}}))
+      << "not by bytes of this write";
+  EXPECT_FALSE(sizes_are_legal({{0, grow, 300, 100, 10, 20}, {1, find_less, 299, 0, 30, 40}}))
+      << "a write is lost";
+  // Two truncations, which two others find in different orders.
+  EXPECT_FALSE(sizes_are_legal({{0, set, 10, 0, 10, 90},
+                                {1, set, 20, 0, 10, 90},
+                                {2, find, 10, 0, 12, 14},
+                                {2, find, 20, 0, 16, 18},
+                                {3, find, 20, 0, 92, 94},
+                                {3, find, 10, 0, 96, 98}}));
+}
+
 // ---- appends -----------------------------------------------------------------------------------
 
 TEST(AppendCheck, FindsIllegalFiles) {

@@ -4,12 +4,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <ferry/bulk.hpp>
@@ -59,6 +61,12 @@ std::uint64_t record_bytes(test::Random& random) {
   return random.between(record_bytes_min, random.one_in(2) ? 100 : 9000);
 }
 
+// A size to give a file: a few bytes less or more than a page, the first one, or anything.
+std::uint64_t any_size(test::Random& random) {
+  if (random.one_in(3)) return file_bytes;
+  return random.one_in(3) ? 4096 * random.below(5) : random.below(file_bytes + 1);
+}
+
 // The value of the next write to a file; 0: there are none left.
 unsigned next_value(SharedRecords& shared, FileName file) {
   const std::uint32_t value = ++shared.values[file];
@@ -95,14 +103,15 @@ class Recorder {
   void read(FileName file, Range range, Time opened, const unsigned char* data, const Call& call) {
     if (!log().has_room(range.bytes)) return;
     RecordedCall event = event_of(CallKind::read, file, range);
+    event.wanted = range.bytes;
     event.opened = opened;
     event.began = now();
     const std::int64_t got = call();
     event.ended = now();
-    const bool may_be_short = shared_.round.cuts && file == of_first_device && got >= 0;
+    const bool may_be_short =
+        shared_.round.cuts && got >= 0 && got < static_cast<std::int64_t>(range.bytes);
     if (may_be_short) event.bytes = static_cast<std::uint64_t>(got);
-    if (is("a read", got, static_cast<std::int64_t>(event.bytes)) && got > 0)
-      log().add(event, data);
+    if (is("a read", got, static_cast<std::int64_t>(event.bytes))) log().add(event, data);
   }
   // `call` gets the value to write.
   template <class Call>
@@ -119,15 +128,27 @@ class Recorder {
     is("a write", got, static_cast<std::int64_t>(range.bytes));
     log().add(event);
   }
-  // `call` makes the bytes from `offset` on zero.
+  // `call` gives the file this size.
   template <class Call>
-  void cut(FileName file, std::uint64_t offset, const Call& call) {
-    if (!log().has_room(0)) return;
-    RecordedCall event = event_of(CallKind::write, file, {offset, file_bytes - offset});
+  void cut(FileName file, std::uint64_t size, const Call& call) {
+    RecordedCall event = event_of(CallKind::cut, file, {size, 0});
     event.began = now();
-    const int error = call();
+    const std::int64_t error = call();
     event.ended = now();
-    is("a truncation", error, 0);
+    if (is("a truncation", error, 0)) log().add(event);
+  }
+  // `call` returns the file's size.
+  template <class Call>
+  void look(FileName file, Time opened, const Call& call) {
+    if (!log().has_room(0)) return;
+    RecordedCall event = event_of(CallKind::look, file, {0, 0});
+    event.opened = opened;
+    event.began = now();
+    const std::int64_t size = call();
+    event.ended = now();
+    event.offset = static_cast<std::uint64_t>(size);
+    if (size < 0 || event.offset > file_bytes)
+      log().fail("client " + std::to_string(client_) + " finds a size of " + std::to_string(size));
     log().add(event);
   }
   // `call` gets the record.
@@ -231,9 +252,11 @@ class DeviceClient {
   Ways ways() const { return shared_.round.ways; }
   FileName mine() const { return domain_ == first_device ? of_first_device : of_second_device; }
 
-  void open(FileName file) {
+  void open(FileName file, bool may_cut = false) {
     int flags = O_RDWR;
     if (file == log_of_all) flags = O_WRONLY | O_APPEND;
+    // The log has no cuts: records are there once.
+    const bool cuts = shared_.round.cuts && file != log_of_all && may_cut && random_.one_in(6);
     const bool is_cached = (file == mine() && ways() == Ways::through_the_cache) ||
                            shared_.round.fault != ClientFault::none;
     if (!is_cached && random_.one_in(8)) flags |= O_DSYNC;
@@ -242,12 +265,22 @@ class DeviceClient {
     auto& opened = opened_[file];
     opened.flags = flags;
     opened.at = now();
+    if (cuts) return open_empty(file);
     opened.handle = files_.open(shared_.round.path(file).c_str(), flags);
     if (opened.handle == -EINVAL && (flags & O_DIRECT) != 0) {  // not on every file system
       opened.flags = flags & ~O_DIRECT;
       opened.handle = files_.open(shared_.round.path(file).c_str(), opened.flags);
     }
     if (opened.handle <= 0) record_.is("open", opened.handle, 1);
+  }
+  void open_empty(FileName file) {
+    auto& opened = opened_[file];
+    opened.flags &= ~O_DIRECT;
+    record_.say("O_TRUNC");
+    record_.cut(file, 0, [&] {
+      opened.handle = files_.open(shared_.round.path(file).c_str(), opened.flags | O_TRUNC);
+      return opened.handle > 0 ? 0 : opened.handle;
+    });
   }
   void close(FileName file) {
     record_.publish(file, "close", [&] { return files_.close(opened_[file].handle); });
@@ -262,8 +295,8 @@ class DeviceClient {
     if (changes_placement_ && random_.one_in(3)) use(static_cast<unsigned>(random_.below(4)));
     const std::uint64_t what = random_.below(100);
     if (what < 8) return append();
-    if (client_ == 0 && shared_.round.cuts && random_.one_in(4)) return cut();
     const FileName file = random_.one_in(2) ? mine() : shared_by_all;
+    if (shared_.round.cuts && random_.one_in(8)) return random_.one_in(2) ? cut(file) : look(file);
     const int handle = opened_[file].handle;
     if (what < 50) {
       read(file, any_range(random_));
@@ -282,7 +315,7 @@ class DeviceClient {
       files_.prefetch(handle, static_cast<std::int64_t>(range.offset), range.bytes);
     } else {
       close(file);
-      open(file);
+      open(file, true);
     }
   }
 
@@ -350,13 +383,19 @@ class DeviceClient {
       return files_.pwritev(opened.handle, pieces, 2, offset);
     });
   }
-  void cut() {
-    const int handle = opened_[mine()].handle;
-    const std::uint64_t offset = random_.below(file_bytes);
-    record_.say("cut");
-    record_.cut(mine(), offset, [&] {
-      const int error = files_.ftruncate(handle, static_cast<std::int64_t>(offset));
-      return error != 0 ? error : files_.ftruncate(handle, static_cast<std::int64_t>(file_bytes));
+  void cut(FileName file) { cut_to(file, any_size(random_)); }
+  void cut_to(FileName file, std::uint64_t size) {
+    say(file);
+    record_.cut(file, size, [&] {
+      return files_.ftruncate(opened_[file].handle, static_cast<std::int64_t>(size));
+    });
+  }
+  void look(FileName file) {
+    say(file);
+    record_.look(file, opened_[file].at, [&] {
+      device::FileStatus status{};
+      const int error = files_.fstat(opened_[file].handle, &status);
+      return error != 0 ? std::int64_t{error} : static_cast<std::int64_t>(status.size_bytes);
     });
   }
   void append() {
@@ -438,6 +477,26 @@ class DeviceClient {
       case ClientFault::lost_append:
         record_.append(500, [](const std::string& record) { return std::ssize(record); });
         break;
+      case ClientFault::lost_cut:
+        record_.cut(file, 5000, [] { return 0; });
+        break;
+      case ClientFault::revived_bytes: {
+        std::string last(file_bytes, '\0');
+        read_by(
+            file, all, [&] { return read_all(file, last.data()); }, last.data());
+        cut_to(file, 5000);
+        cut_to(file, file_bytes);
+        record_.publish(file, "flush", [&] {
+          return files_.pwrite(opened_[file].handle, last.data() + 10'000, 10, 10'000) == 10
+                     ? files_.flush(opened_[file].handle)
+                     : -EIO;
+        });
+        break;
+      }
+      case ClientFault::stale_size:
+        cut_to(file, 5000);
+        record_.look(file, opened_[file].at, [] { return whole; });
+        break;
     }
   }
 
@@ -467,9 +526,28 @@ void play_bulk(SharedRecords& shared) {
     bulk::File log(engine, shared.round.path(log_of_all), O_WRONLY | O_APPEND);
     for (unsigned i = 0; i < steps;) {
       const Time opened = now();
-      bulk::File file(engine, path, O_RDWR);
+      std::optional<bulk::File> opening;
+      if (shared.round.cuts && random.one_in(6)) {
+        record.say("O_TRUNC");
+        record.cut(shared_by_all, 0,
+                   [&] { return opening.emplace(engine, path, O_RDWR | O_TRUNC), 0; });
+      } else {
+        opening.emplace(engine, path, O_RDWR);
+      }
+      bulk::File& file = *opening;
+      record.say("bulk");
       for (const unsigned until = i + static_cast<unsigned>(random.between(1, 8)); i < until; ++i) {
         const Range range = any_range(random);
+        if (shared.round.cuts && random.one_in(8)) {
+          if (random.one_in(2)) {
+            const std::uint64_t size = any_size(random);
+            record.cut(shared_by_all, size, [&] { return file.truncate(size), 0; });
+          } else {
+            record.look(shared_by_all, opened,
+                        [&] { return static_cast<std::int64_t>(file.size()); });
+          }
+          continue;
+        }
         switch (random.below(8)) {
           case 0:
             record.append(record_bytes(random), [&](const std::string& one) {
@@ -506,6 +584,26 @@ void play_bulk(SharedRecords& shared) {
 
 // ---- plain system calls ------------------------------------------------------------------------
 
+void cut_or_look(const SharedRecords& shared, Recorder& record, int file) {
+  const std::uint64_t size = any_size(record.random);
+  switch (record.random.below(4)) {
+    case 0:
+      return record.cut(shared_by_all, size,
+                        [&] { return test::plain(::ftruncate(file, static_cast<off_t>(size))); });
+    case 1:
+      return record.cut(shared_by_all, 0, [&] {
+        const test::Descriptor other(
+            ::open(shared.round.path(shared_by_all).c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+        return test::plain(other) < 0 ? -EIO : 0;
+      });
+    default:
+      return record.look(shared_by_all, now(), [&] {
+        struct stat status {};
+        return ::fstat(file, &status) != 0 ? std::int64_t{-errno} : status.st_size;
+      });
+  }
+}
+
 void play_plain(SharedRecords& shared) {
   Recorder record(shared, plain_client, plain_domain);
   test::Random& random = record.random;
@@ -518,7 +616,9 @@ void play_plain(SharedRecords& shared) {
     const Range range = any_range(random);
     const auto offset = static_cast<off_t>(range.offset);
     const std::uint64_t what = random.below(8);
-    if (what == 0) {
+    if (shared.round.cuts && random.one_in(12)) {
+      cut_or_look(shared, record, file);
+    } else if (what == 0) {
       record.append(record_bytes(random), [&](const std::string& one) {
         return test::plain(::write(log, one.data(), one.size()));
       });

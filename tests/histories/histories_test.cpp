@@ -102,6 +102,8 @@ struct Counts {
   std::uint64_t writes = 0;
   std::uint64_t appends = 0;
   std::uint64_t publications = 0;
+  std::uint64_t cuts = 0;
+  std::uint64_t looks = 0;
 };
 
 // The histories of a round.
@@ -114,22 +116,27 @@ class Histories {
       if (log.failed()) return log.error();
     for (const FileName file : {of_first_device, of_second_device, shared_by_all}) {
       const std::string last = test::read_file(shared_.round.path(file));
-      if (last.size() != file_bytes) return "a file has " + std::to_string(last.size()) + " bytes";
+      const bool cuts = shared_.round.cuts;
+      if (last.size() > file_bytes || (!cuts && last.size() < file_bytes))
+        return "a file has " + std::to_string(last.size()) + " bytes";
       std::vector<FileTransfer> transfers = transfers_of(file);
       // By whom does not matter: all have closed it.
       const Time time = now();
-      transfers.push_back({.is_read = true,
-                           .client = clients,
-                           .domain = plain_domain,
-                           .offset = 0,
-                           .bytes = file_bytes,
-                           .found = reinterpret_cast<const unsigned char*>(last.data()),
-                           .began = time,
-                           .ended = time,
-                           .opened = time});
+      const FileTransfer at_the_end{.is_read = true,
+                                    .client = clients,
+                                    .domain = plain_domain,
+                                    .offset = 0,
+                                    .bytes = last.size(),
+                                    .found = reinterpret_cast<const unsigned char*>(last.data()),
+                                    .began = time,
+                                    .ended = time,
+                                    .opened = time};
+      if (!last.empty()) transfers.push_back(at_the_end);
       const bool one_way = file != shared_by_all && shared_.round.ways == Ways::through_the_cache;
-      const std::string wrong =
-          one_way ? check_linearisable(transfers) : check_close_to_open(transfers);
+      std::string wrong =
+          one_way && !cuts ? check_linearisable(transfers) : check_close_to_open(transfers);
+      if (wrong.empty() && cuts) wrong = check_reach(file, at_the_end);
+      if (wrong.empty() && cuts && one_way) wrong = check_sizes(size_calls_of(file), file_bytes);
       if (!wrong.empty()) return "file " + std::to_string(file) + ": " + wrong;
     }
     const std::string wrong =
@@ -148,7 +155,7 @@ class Histories {
   }
   // When what the domain had written to the file by then was in the storage.
   Time published(const RecordedCall& write) const {
-    if (write.at_once) return write.ended;
+    if (write.at_once || write.kind == CallKind::cut) return write.ended;
     Time first = never;
     each([&](unsigned, const RecordedCall& event) {
       if (event.kind == CallKind::publish && event.file == write.file &&
@@ -160,22 +167,97 @@ class Histories {
   std::vector<FileTransfer> transfers_of(FileName file) const {
     std::vector<FileTransfer> found;
     each([&](unsigned client, const RecordedCall& event) {
-      const bool is_read = event.kind == CallKind::read;
-      if (event.file != file || (!is_read && event.kind != CallKind::write)) return;
-      FileTransfer one{.is_read = is_read,
-                       .client = client,
-                       .domain = event.domain,
-                       .offset = event.offset,
-                       .bytes = event.bytes,
-                       .began = event.began,
-                       .ended = event.ended,
-                       .how = event.how};
-      if (is_read) {
-        one.found = shared_.logs[client].found(event);
-        one.opened = event.opened;
-      } else {
-        one.value = static_cast<unsigned>(event.value);
-        one.published = published(event);
+      if (event.file != file) return;
+      FileTransfer one = transfer_of(client, event);
+      switch (event.kind) {
+        case CallKind::read:
+          one.found = shared_.logs[client].found(event);
+          break;
+        case CallKind::write:
+          one.value = static_cast<unsigned>(event.value);
+          break;
+        case CallKind::cut:  // to zeros
+          one.bytes = file_bytes - event.offset;
+          break;
+        default:
+          return;
+      }
+      if (one.bytes > 0) found.push_back(one);
+    });
+    return found;
+  }
+  FileTransfer transfer_of(unsigned client, const RecordedCall& event) const {
+    const bool is_read = event.kind == CallKind::read || event.kind == CallKind::look;
+    return {.is_read = is_read,
+            .client = client,
+            .domain = event.domain,
+            .offset = event.offset,
+            .bytes = event.bytes,
+            .began = event.began,
+            .ended = event.ended,
+            .published = is_read ? never : published(event),
+            .opened = event.opened,
+            .how = event.how};
+  }
+
+  // Whether the file reached as far as calls found, and no further: for each byte a register that
+  // is 1 where the file has ended before it. All of them are 0 at first.
+  std::string check_reach(FileName file, const FileTransfer& at_the_end) const {
+    static const std::vector<unsigned char> there(file_bytes, 0);
+    static const std::vector<unsigned char> behind(file_bytes, 1);
+    std::vector<FileTransfer> found;
+    // Up to `size` the file is there, and from `end` on it is not.
+    const auto add = [&](FileTransfer one, std::uint64_t from, std::uint64_t size,
+                         std::uint64_t end) {
+      one.offset = from;
+      one.bytes = size - from;
+      one.value = 0;
+      one.found = there.data();
+      if (one.bytes > 0) found.push_back(one);
+      one.offset = size;
+      one.bytes = end - size;
+      one.value = 1;
+      one.found = behind.data();
+      if (one.bytes > 0) found.push_back(one);
+    };
+    each([&](unsigned client, const RecordedCall& event) {
+      if (event.file != file) return;
+      const std::uint64_t end = event.offset + event.bytes;
+      const FileTransfer one = transfer_of(client, event);
+      if (event.kind == CallKind::read) add(one, event.offset, end, event.offset + event.wanted);
+      if (event.kind == CallKind::write) add(one, 0, end, end);
+      if (event.kind == CallKind::cut || event.kind == CallKind::look)
+        add(one, 0, event.offset, file_bytes);
+    });
+    add(at_the_end, 0, at_the_end.bytes, file_bytes);
+    const std::string wrong = check_close_to_open(found);
+    return wrong.empty() ? "" : "1 is behind the end of the file: " + wrong;
+  }
+  std::vector<SizeCall> size_calls_of(FileName file) const {
+    std::vector<SizeCall> found;
+    each([&](unsigned client, const RecordedCall& event) {
+      if (event.file != file) return;
+      SizeCall one{client, SizeCall::Does::find, event.offset, 0, event.began, event.ended};
+      switch (event.kind) {
+        case CallKind::cut:
+          one.does = SizeCall::Does::set;
+          break;
+        case CallKind::look:
+          break;
+        case CallKind::write:
+          one.does = SizeCall::Does::grow;
+          one.from = event.offset;
+          one.size = event.offset + event.bytes;
+          break;
+        case CallKind::read:
+          one.size = event.offset + event.bytes;
+          one.does = SizeCall::Does::find_more;
+          if (event.bytes > 0) found.push_back(one);
+          if (event.bytes == event.wanted) return;
+          one.does = SizeCall::Does::find_less;
+          break;
+        default:
+          return;
       }
       found.push_back(one);
     });
@@ -205,6 +287,12 @@ class Histories {
           break;
         case CallKind::publish:
           ++counts.publications;
+          break;
+        case CallKind::cut:
+          ++counts.cuts;
+          break;
+        case CallKind::look:
+          ++counts.looks;
       }
     });
   }
@@ -291,7 +379,7 @@ class RecordedHistories : public testing::Test {
     Round& round = shared_->round;
     round.seed = random.bits() / clients;
     round.ways = random.one_in(3) ? Ways::through_the_cache : Ways::all;
-    round.cuts = round.ways == Ways::all && fault == ClientFault::none && random.one_in(2);
+    round.cuts = fault == ClientFault::none ? random.one_in(2) : needs_cuts(fault);
     round.fault = fault;
     std::snprintf(round.folder, sizeof round.folder, "%s", folder.c_str());
     shared_->arrived = 0;
@@ -317,7 +405,8 @@ TEST_F(RecordedHistories, AreWhatIsPromised) {
     ASSERT_EQ(play(random, 10, ClientFault::none, counts), "") << "episode " << episode;
   std::cout << counts.rounds << " rounds: " << counts.reads << " reads, " << counts.writes
             << " writes, " << counts.appends << " appends, " << counts.publications
-            << " flushes, syncs and closes\n";
+            << " flushes, syncs and closes, " << counts.cuts << " truncations, " << counts.looks
+            << " looks at sizes\n";
 }
 
 struct Named {
@@ -347,7 +436,10 @@ INSTANTIATE_TEST_SUITE_P(Seeded, FaultyClient,
                                          Named{"LostFlush", ClientFault::lost_flush},
                                          Named{"ForeignBytes", ClientFault::foreign_bytes},
                                          Named{"DoubleAppend", ClientFault::double_append},
-                                         Named{"LostAppend", ClientFault::lost_append}),
+                                         Named{"LostAppend", ClientFault::lost_append},
+                                         Named{"LostCut", ClientFault::lost_cut},
+                                         Named{"RevivedBytes", ClientFault::revived_bytes},
+                                         Named{"StaleSize", ClientFault::stale_size}),
                          [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

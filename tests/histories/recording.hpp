@@ -27,16 +27,17 @@ enum Domain : unsigned { plain_domain, first_device, second_device, bulk_domain 
 enum FileName : unsigned { of_first_device, of_second_device, shared_by_all, log_of_all, files };
 inline constexpr std::uint64_t file_bytes = 18'000;  // four pages and a part
 
-enum class CallKind : std::uint8_t { read, write, append, publish };
+enum class CallKind : std::uint8_t { read, write, append, publish, cut, look };
 struct RecordedCall {
   CallKind kind;
   FileName file;
   bool at_once;  // a write that is in the storage when it returns
   char how[24];
   unsigned domain;
-  std::uint64_t offset;
+  std::uint64_t offset;  // of a truncation, and of a look at it, the size
   std::uint64_t bytes;
-  std::uint64_t value;  // of a write; of an append its number; of a read where its bytes lie
+  std::uint64_t wanted;  // of a read
+  std::uint64_t value;   // of a write; of an append its number; of a read where its bytes lie
   Time opened;
   Time began;
   Time ended;
@@ -83,7 +84,7 @@ class ClientLog {
   const unsigned char* found(const RecordedCall& read) const { return data_ + read.value; }
 
  private:
-  static constexpr std::uint32_t events_max = 200;
+  static constexpr std::uint32_t events_max = 250;
   std::uint32_t count_;
   std::uint64_t data_bytes_;
   char error_[400];
@@ -101,7 +102,14 @@ enum class ClientFault : std::uint8_t {
   foreign_bytes,     // its write puts old bytes around the new ones
   double_append,
   lost_append,
+  lost_cut,       // its truncation is acknowledged and not made
+  revived_bytes,  // what it cut off comes back when the file grows
+  stale_size,     // it finds the size that the file had before its truncation
 };
+inline bool needs_cuts(ClientFault fault) {
+  return fault == ClientFault::lost_cut || fault == ClientFault::revived_bytes ||
+         fault == ClientFault::stale_size;
+}
 
 // Which calls the devices make on files of their own.
 enum class Ways : std::uint8_t { through_the_cache, all };
@@ -109,7 +117,7 @@ enum class Ways : std::uint8_t { through_the_cache, all };
 struct Round {
   std::uint64_t seed;
   Ways ways;
-  bool cuts;  // client 0 truncates its device's file at times, and makes it as long as before
+  bool cuts;  // all clients truncate files at times
   ClientFault fault;
   char folder[200];
 
