@@ -14,9 +14,11 @@
 
 #include <ferry/runtime.hpp>
 
+#include "simulator/bulk_client.hpp"
 #include "simulator/environment.hpp"
 #include "simulator/history.hpp"
 #include "simulator/simulator.hpp"
+#include "simulator/world.hpp"
 
 namespace ferry::simulator {
 namespace {
@@ -24,44 +26,7 @@ namespace {
 using device::Placement;
 using Files = device::FileCalls<device::ThreadGroup>;
 
-constexpr std::uint64_t millisecond = 1'000'000;
-constexpr std::uint64_t page = 4096;
-constexpr std::uint64_t file_bytes_max = 8 * page;
 constexpr std::uint64_t buffer_bytes = 4 * page;
-// Of a call that no trouble touches: several requests, each of at most some milliseconds.
-constexpr std::uint64_t call_ns_max = 500 * millisecond;
-constexpr unsigned char untouched = 0xfe;  // no value of a write
-
-enum class Trouble : std::uint8_t {
-  none,
-  disk_hangs,
-  loop_starves,  // is slow, not dead
-  loop_freezes,  // until its watchdog has declared it dead, and then goes on
-  loop_dies,     // by a fault of its own
-  shutdown,      // while clients make calls
-};
-
-// What all threads of a run see. Changed in one step only.
-struct World {
-  Trouble trouble = Trouble::none;
-  bool disks_fail = false;
-  std::array<FileHistory, 3> files{FileHistory("0a"), FileHistory("0b"), FileHistory("1c")};
-  LogHistory log;
-  int clients_in_calls = 0;
-  std::uint64_t hung_ns = 0;  // how long disk 1 does nothing
-  bool is_disturbed = false;  // a loop is, from now on
-  bool shuts_down = false;
-  std::uint64_t trouble_ns = 0;  // when it begins
-  std::array<int, 3> shared{};   // handles that all clients use
-
-  std::string settings;  // for people
-
-  void count_clients_in_calls(int change) {
-    const OneStep whole;
-    clients_in_calls += change;
-  }
-  bool errors_may_come() const { return disks_fail || is_disturbed || shuts_down; }
-};
 
 constexpr const char* log_path = "0log";
 
@@ -95,18 +60,9 @@ class Client {
   // Makes a call on a file of this disk.
   template <class Call>
   std::int64_t make(const char* what, std::size_t disk, const Call& call) {
-    const std::uint64_t began = now_ns();
-    const bool disturbed = world_.is_disturbed || world_.shuts_down;
-    world_.count_clients_in_calls(1);
-    const std::int64_t result = static_cast<std::int64_t>(call());
-    world_.count_clients_in_calls(-1);
-    count_call();
+    std::int64_t result = 0;
+    world_.in_time(what, disk, [&] { result = static_cast<std::int64_t>(call()); });
     note(static_cast<std::uint64_t>(result));
-    const std::uint64_t took = now_ns() - began;
-    const std::uint64_t most = call_ns_max + (disk == 1 ? world_.hung_ns : 0);
-    if (took > most && !disturbed && !world_.is_disturbed && !world_.shuts_down)
-      fail(std::string(what) + " takes " + std::to_string(took / millisecond) + " ms; " +
-           world_.settings);
     // What a frozen loop still has in the storage may use the buffer later: the one exception in
     // docs/internals/architecture.md.
     if (result == -EIO && world_.trouble == Trouble::loop_freezes && world_.is_disturbed)
@@ -116,11 +72,7 @@ class Client {
     return result;
   }
   bool may_fail(int error) const {
-    if (world_.disks_fail) {
-      if (error == ETIMEDOUT || std::find(std::begin(fault_errors), std::end(fault_errors),
-                                          error) != std::end(fault_errors))
-        return true;
-    }
+    if (world_.is_of_a_disk(error)) return true;
     if (error == EIO && world_.is_disturbed) return true;
     if (error == EBADF && world_.is_disturbed) return true;  // of a handle whose close failed
     return error == ESHUTDOWN && world_.shuts_down;
@@ -190,12 +142,13 @@ class Client {
     });
     if (got < 0 && got != -ESHUTDOWN) world_.files[file].end_failed(call);
     own_[file] = static_cast<int>(got);
+    opened_[file] = call.began;
   }
   void close_file(std::size_t file) {
     if (own_[file] <= 0) return;
     const auto call = world_.files[file].begin();
     const std::int64_t got = make("close", disk_of(file), [&] { return calls_.close(own_[file]); });
-    if (got < 0 && got != -ESHUTDOWN) world_.files[file].end_failed(call);
+    world_.files[file].end_publication(call, static_cast<int>(got));
     own_[file] = 0;
   }
 
@@ -212,10 +165,13 @@ class Client {
       }
       return calls_.pread(handle, buffer, bytes, static_cast<std::int64_t>(offset));
     });
-    end_read(call, file, offset, bytes, got, buffer);
+    end_read(call, file, handle, offset, bytes, got, buffer);
   }
-  void end_read(FileHistory::Call call, std::size_t file, std::uint64_t offset, std::uint64_t bytes,
-                std::int64_t got, unsigned char* buffer) {
+  void end_read(FileHistory::Call call, std::size_t file, int handle, std::uint64_t offset,
+                std::uint64_t bytes, std::int64_t got, unsigned char* buffer) {
+    // The shared handles are opened before all else.
+    if (handle == own_[file]) call.opened = opened_[file];
+
     // Of a shortened read, what it did not get says nothing.
     const bool may_be_short = got >= 0 && world_.errors_may_come();
     const std::uint64_t wanted = may_be_short ? static_cast<std::uint64_t>(got) : bytes;
@@ -271,7 +227,7 @@ class Client {
         end_write(file, value, bytes, got);
         give_up(writes_from, bytes);
       } else {
-        end_read(call, file, offset + bytes, bytes, got, reads_to);
+        end_read(call, file, handle, offset + bytes, bytes, got, reads_to);
       }
     }
   }
@@ -296,8 +252,8 @@ class Client {
     });
     if (which < 2) {
       world_.files[file].end_sync(call, static_cast<int>(got));
-    } else if (got < 0 && got != -ESHUTDOWN) {
-      world_.files[file].end_failed(call);
+    } else {
+      world_.files[file].end_publication(call, static_cast<int>(got));
     }
   }
 
@@ -365,6 +321,7 @@ class Client {
   std::vector<unsigned char> outside_;
   std::array<unsigned char*, 4> buffers_;
   std::array<int, 3> own_{};
+  std::array<FileHistory::Time, 3> opened_{};
   int log_handle_ = 0;
   bool buffers_are_lost_ = false;
 };
@@ -386,8 +343,11 @@ class Simulation {
     storage_ = current_storage;
     files_ = storage_->files();
     std::thread trouble([&] { make_trouble(runtime); });
+    std::thread bulk;
+    if (has_bulk_) bulk = std::thread([&] { run_bulk_client(world_, *storage_, fork_choices()); });
     runtime.run([&](DeviceThread& self) { run_client(runtime, self); });
     trouble.join();
+    if (bulk.joinable()) bulk.join();
     storage_->stop_failing();
     end(runtime);
     delay_stores_in(nullptr, 0);
@@ -421,7 +381,8 @@ class Simulation {
                       std::to_string(options_.device_threads) + " clients, " +
                       std::to_string(options_.server_threads) + " loops, " +
                       std::to_string(options_.service_threads) + " services, " +
-                      std::to_string(options_.cache_bytes / page) + " pages";
+                      std::to_string(options_.cache_bytes / page) + " pages" +
+                      (has_bulk_ ? ", bulk transfers" : "");
   }
   void choose_trouble() {
     constexpr Trouble all[] = {Trouble::none,         Trouble::none,       Trouble::none,
@@ -431,6 +392,7 @@ class Simulation {
     world_.trouble = all[choices_.below(std::size(all))];
     world_.trouble_ns = choices_.below(15 * millisecond);
     world_.disks_fail = choices_.one_in(3);
+    has_bulk_ = choices_.one_in(2);
   }
   void choose_disks() {
     constexpr std::uint64_t delays[] = {2'000, 50'000, 400'000};
@@ -534,9 +496,12 @@ class Simulation {
   void end(Runtime& runtime) {
     const bool may_have_errors = world_.disks_fail || world_.is_disturbed;
     const ShutdownReport report = shut_down(runtime, std::chrono::seconds(10));
-    if (report.finished && report.errors.empty()) return;
-    for (FileHistory& file : world_.files)
-      file.may_lose();
+    const bool is_written = report.finished && report.errors.empty();
+    for (FileHistory& file : world_.files) {
+      if (is_written) file.end_publication(file.begin(), 0);
+      if (!is_written) file.may_lose();
+    }
+    if (is_written) return;
     if (may_have_errors) return;
     std::string text = "the last shutdown reports:";
     for (const std::string& error : report.errors)
@@ -549,6 +514,7 @@ class Simulation {
   RuntimeOptions options_;
   SimulatedStorage* storage_ = nullptr;
   std::shared_ptr<SimulatedStorage::Files> files_;
+  bool has_bulk_ = false;
   bool hangs_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "simulator/environment.hpp"
 
 #include <memory>
+#include <string>
 
 #include "runtime/tuning.hpp"
 #include "storage/router.hpp"
@@ -23,6 +24,10 @@ std::unique_ptr<Storage> make_router(const RouterOptions& /*options*/) {
   auto made = std::make_unique<simulator::SimulatedStorage>(simulator::next_disks);
   simulator::current_storage = made.get();
   return made;
+}
+
+std::string reason_of(Storage& /*storage*/, int /*error*/, const std::string& /*path*/) {
+  return "";
 }
 
 }  // namespace storage

@@ -8,17 +8,17 @@
 
 namespace ferry::simulator {
 
-unsigned FileHistory::begin_write(std::uint64_t offset, std::uint64_t bytes) {
+unsigned FileHistory::begin_write(std::uint64_t offset, std::uint64_t bytes, Domain by) {
   const OneStep whole;
   if (values_ == values_max) return 0;
   const auto value = static_cast<unsigned char>(++values_);
-  writes_.push_back({offset, offset + bytes, offset, value, ++now_});
+  writes_.push_back({offset, offset + bytes, offset, value, ++now_, never, by});
   return value;
 }
 
-std::size_t FileHistory::begin_truncate(std::uint64_t size) {
+std::size_t FileHistory::begin_truncate(std::uint64_t size, Domain by) {
   const OneStep whole;
-  writes_.push_back({size, never, size, 0, ++now_});
+  writes_.push_back({size, never, size, 0, ++now_, never, by});
   return writes_.size() - 1;
 }
 
@@ -28,7 +28,8 @@ void FileHistory::end(Write& write, std::int64_t result) {
     // Refused because of a shutdown, it says nothing of others.
     if (result != -ESHUTDOWN) errors_.push_back({write.began, write.ended});
   } else {
-    write.certain = write.last == never ? never : write.first + static_cast<std::uint64_t>(result);
+    write.certain =
+        write.is_truncation() ? never : write.first + static_cast<std::uint64_t>(result);
   }
 }
 
@@ -44,21 +45,22 @@ void FileHistory::end_truncate(std::size_t truncation, int result) {
   end(writes_[truncation], result);
 }
 
-FileHistory::Call FileHistory::begin() {
+FileHistory::Call FileHistory::begin(Domain by) {
   const OneStep whole;
-  return {++now_};
+  return {++now_, by};
 }
 
 void FileHistory::end_read(Call call, std::uint64_t offset, std::uint64_t wanted,
                            std::int64_t result, const unsigned char* data) {
   const OneStep whole;
-  const Span when{call.began, ++now_};
+  const Span when{call.began, ++now_, call.by};
   if (result < 0) {
     if (result != -ESHUTDOWN) errors_.push_back(when);
     return;
   }
   const auto got = static_cast<std::uint64_t>(result);
-  reads_.push_back({when, offset, wanted, got, std::vector<unsigned char>(data, data + got)});
+  reads_.push_back(
+      {when, call.opened, offset, wanted, got, std::vector<unsigned char>(data, data + got)});
 }
 
 void FileHistory::end_failed(Call call) {
@@ -74,39 +76,56 @@ void FileHistory::may_lose() {
 void FileHistory::end_sync(Call call, int result) {
   const OneStep whole;
   if (result == -ESHUTDOWN) return;
-  (result == 0 ? syncs_ : errors_).push_back({call.began, ++now_});
+  (result == 0 ? syncs_ : errors_).push_back({call.began, ++now_, call.by});
+  if (result == 0 && call.by == Domain::device) publications_.push_back(syncs_.back());
+}
+
+void FileHistory::end_publication(Call call, int result) {
+  const OneStep whole;
+  if (result == -ESHUTDOWN) return;
+  (result == 0 ? publications_ : errors_).push_back({call.began, ++now_});
 }
 
 // With what later calls say of each write.
 std::vector<FileHistory::Write> FileHistory::judged() const {
   std::vector<Write> writes = writes_;
   for (Write& write : writes) {
+    if (write.by == Domain::bulk || write.is_truncation()) write.published = write.ended;
+    for (const Span& publication : publications_)
+      if (publication.began > write.ended)
+        write.published = std::min(write.published, publication.ended);
+    const auto covers = [&](const Span& sync) {
+      return sync.began > (sync.by == write.by ? write.ended : write.published);
+    };
     for (const Span& error : errors_) {
       const bool saved = std::any_of(syncs_.begin(), syncs_.end(), [&](const Span& sync) {
-        return sync.began > write.ended && sync.ended < error.began;
+        return covers(sync) && sync.ended < error.began;
       });
       if (error.ended > write.began && !saved) write.may_be_lost = true;
     }
-    write.synced = !write.may_be_lost && std::any_of(syncs_.begin(), syncs_.end(), [&](auto& sync) {
-      return sync.began > write.ended;
-    });
+    write.synced = !write.may_be_lost && std::any_of(syncs_.begin(), syncs_.end(), covers);
   }
   return writes;
 }
 
 bool FileHistory::may_be_found(const std::vector<Write>& writes, std::uint64_t at,
-                               unsigned char value, Span when, Replaced by) {
-  const auto is_replaced = [&](Time ended) {
+                               unsigned char value, const Read& read, Replaced by) {
+  const auto must_be_found = [&](const Write& write) {
+    const bool counts = by == Replaced::by_writes ? !write.may_be_lost : write.synced;
+    return counts && write.first <= at && at < write.certain &&
+           ((write.by == read.when.by && write.ended < read.when.began) ||
+            write.published < read.opened);
+  };
+  // Null: what was there at first.
+  const auto is_replaced = [&](const Write* one) {
     return std::any_of(writes.begin(), writes.end(), [&](const Write& other) {
-      const bool counts = by == Replaced::by_writes ? !other.may_be_lost : other.synced;
-      return counts && other.first <= at && at < other.certain && other.began > ended &&
-             other.ended < when.began;
+      return must_be_found(other) && (one == nullptr || other.follows(*one));
     });
   };
-  if (value == 0 && !is_replaced(0)) return true;  // never written
+  if (value == 0 && !is_replaced(nullptr)) return true;  // never written
   return std::any_of(writes.begin(), writes.end(), [&](const Write& write) {
     return write.value == value && write.first <= at && at < write.last &&
-           write.began < when.ended && !is_replaced(write.ended);
+           write.began < read.when.ended && !is_replaced(&write);
   });
 }
 
@@ -124,19 +143,24 @@ std::string FileHistory::check(const std::vector<Write>& writes, const Read& rea
       const std::uint64_t index = at - read.offset;
       const unsigned char value = index < read.got ? read.data[index] : 0;
       if (value == known || (value != 0 && value == stray_)) continue;
-      if (!may_be_found(writes, at, value, read.when, by)) {
+      if (!may_be_found(writes, at, value, read, by)) {
         std::string text = name_ + ": byte " + std::to_string(at) + " has " +
                            std::to_string(value) + " in a transfer of " + std::to_string(read.got) +
                            " of " + std::to_string(read.wanted) + " bytes at " +
                            std::to_string(read.offset) + " during " +
-                           std::to_string(read.when.began) + "-" + std::to_string(read.when.ended);
+                           std::to_string(read.when.began) + "-" + std::to_string(read.when.ended) +
+                           (read.when.by == Domain::bulk ? " by bulk" : "") + ", opened " +
+                           std::to_string(read.opened);
         text += "; its writes:";
         for (const Write& write : writes) {
           if (write.first > at || write.last <= at) continue;
-          text += "\n  " + std::to_string(write.value) + " " + std::to_string(write.first) + "-" +
-                  std::to_string(write.last) + " during " + std::to_string(write.began) + "-" +
-                  std::to_string(write.ended) + (write.certain > at ? "" : " failed") +
-                  (write.may_be_lost ? " may be lost" : "") + (write.synced ? " synced" : "");
+          text +=
+              "\n  " + std::to_string(write.value) + " " + std::to_string(write.first) + "-" +
+              std::to_string(write.last) + " during " + std::to_string(write.began) + "-" +
+              std::to_string(write.ended) + (write.certain > at ? "" : " failed") +
+              (write.by == Domain::bulk ? " by bulk" : "") +
+              (write.published != never ? " published " + std::to_string(write.published) : "") +
+              (write.may_be_lost ? " may be lost" : "") + (write.synced ? " synced" : "");
         }
         return text;
       }
@@ -157,6 +181,7 @@ std::string FileHistory::check_reads() const {
 
 std::string FileHistory::check_contents(const std::string& bytes) const {
   const Read all{{never - 1, never},
+                 never - 1,
                  0,
                  std::max<std::uint64_t>(bytes.size(), 1 << 16),
                  bytes.size(),
@@ -167,6 +192,7 @@ std::string FileHistory::check_contents(const std::string& bytes) const {
 
 std::string FileHistory::check_after_power_cut(const std::string& bytes) const {
   const Read all{{never - 1, never},
+                 never - 1,
                  0,
                  std::max<std::uint64_t>(bytes.size(), 1 << 16),
                  bytes.size(),

@@ -47,6 +47,10 @@ TEST(Simulator, FindsAMissingBarrier) {
   expect_only_wrong_ones_to_fail(claim_a_place, "a place has two owners");
 }
 
+TEST(Simulator, FindsASecondFirstCall) {
+  expect_only_wrong_ones_to_fail(make_once, "made 2 times");
+}
+
 TEST(Simulator, SaysWhetherAThreadThatStandsStillWaitsForACpu) {
   for (const bool starves : {false, true}) {
     const SimulatedRun run = simulate(1, [&] { watch_a_thread(starves); });

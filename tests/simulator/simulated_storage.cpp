@@ -42,6 +42,7 @@ void put(std::string& bytes, std::uint64_t offset, const std::string& data) {
 struct SimulatedStorage::OpenedFile final : storage::File {
   OpenedFile(std::shared_ptr<SimulatedStorage::File> of, int opened_with)
       : file(std::move(of)), flags(opened_with) {}
+  bool may_hang() const override { return true; }
   int late_change() const override { return file->late > 0 ? -ETIMEDOUT : 0; }
   std::shared_ptr<SimulatedStorage::File> file;
   int flags;

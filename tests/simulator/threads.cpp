@@ -113,6 +113,28 @@ int wait_at(pthread_cond_t* condition, pthread_mutex_t* mutex, std::uint64_t dea
   return woken || until < deadline ? 0 : ETIMEDOUT;
 }
 
+// The C library's own would wait outside the simulation.
+int call_once(pthread_once_t* control, void (*function)()) {
+  enum : int { fresh, begun, done };
+  scheduler->flush_stores(*self);
+  scheduler->step(call_weight);
+  while (*control == begun)
+    scheduler->sleep(control, never, "waits for a first call");
+  if (*control == done) return 0;
+  *control = begun;
+  try {
+    function();
+  } catch (...) {
+    *control = fresh;
+    scheduler->wake(control, UINT_MAX);
+    throw;
+  }
+  scheduler->flush_stores(*self);
+  *control = done;
+  scheduler->wake(control, UINT_MAX);
+  return 0;
+}
+
 int sleep(std::uint64_t until) {
   scheduler->sleep(nullptr, until, "sleeps");
   return 0;
@@ -205,6 +227,11 @@ int close(int file) {
 }
 
 // ---- mutexes and conditions
+
+int pthread_once(pthread_once_t* control, void (*function)()) {
+  if (self == nullptr) return real(pthread_once)(control, function);
+  return call_once(control, function);
+}
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   return self == nullptr ? real(pthread_mutex_lock)(mutex) : lock(mutex);

@@ -73,6 +73,30 @@ void claim_a_place(bool with_barrier) {
     if (owner > 1) fail("a place has two owners");
 }
 
+void make_once(bool by_call_once) {
+  std::once_flag once;
+  std::atomic<bool> is_made{false};
+  std::atomic<int> count{0};
+  const auto make = [&] {
+    sleep_for(1000);
+    ++count;
+    is_made.store(true);
+  };
+  const auto use = [&] {
+    if (by_call_once) {
+      std::call_once(once, make);
+    } else if (!is_made.load()) {
+      make();
+    }
+    if (!is_made.load()) fail("used before it is made");
+  };
+  std::thread one(use);
+  std::thread other(use);
+  one.join();
+  other.join();
+  if (count != 1) fail("made " + std::to_string(count) + " times");
+}
+
 void watch_a_thread(bool starves) {
   std::atomic<pid_t> number{0};
   std::atomic<bool> over{false};

@@ -1,0 +1,74 @@
+// What the clients of a run share, and what a run is.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <iterator>
+#include <string>
+
+#include "simulator/history.hpp"
+#include "simulator/simulated_storage.hpp"
+#include "simulator/simulator.hpp"
+
+namespace ferry::simulator {
+
+inline constexpr std::uint64_t millisecond = 1'000'000;
+inline constexpr std::uint64_t page = 4096;
+inline constexpr std::uint64_t file_bytes_max = 8 * page;
+// Of a call that no trouble touches: several requests, each of at most some milliseconds.
+inline constexpr std::uint64_t call_ns_max = 500 * millisecond;
+inline constexpr unsigned char untouched = 0xfe;  // no value of a write
+
+enum class Trouble : std::uint8_t {
+  none,
+  disk_hangs,
+  loop_starves,  // is slow, not dead
+  loop_freezes,  // until its watchdog has declared it dead, and then goes on
+  loop_dies,     // by a fault of its own
+  shutdown,      // while clients make calls
+};
+
+// What all threads of a run see. Changed in one step only.
+struct World {
+  Trouble trouble = Trouble::none;
+  bool disks_fail = false;
+  std::array<FileHistory, 3> files{FileHistory("0a"), FileHistory("0b"), FileHistory("1c")};
+  LogHistory log;
+  int clients_in_calls = 0;
+  std::uint64_t hung_ns = 0;  // how long disk 1 does nothing
+  bool is_disturbed = false;  // a loop is, from now on
+  bool shuts_down = false;
+  std::uint64_t trouble_ns = 0;  // when it begins
+  std::array<int, 3> shared{};   // handles that all clients use
+
+  std::string settings;  // for people
+
+  void count_clients_in_calls(int change) {
+    const OneStep whole;
+    clients_in_calls += change;
+  }
+  // Makes a call on a file of this disk, and says how long it may take.
+  template <class Call>
+  void in_time(const char* what, std::size_t disk, const Call& call) {
+    const std::uint64_t began = now_ns();
+    const bool disturbed = is_disturbed || shuts_down;
+    count_clients_in_calls(1);
+    call();
+    count_clients_in_calls(-1);
+    count_call();
+    const std::uint64_t took = now_ns() - began;
+    const std::uint64_t most = call_ns_max + (disk == 1 ? hung_ns : 0);
+    if (took > most && !disturbed && !is_disturbed && !shuts_down)
+      fail(std::string(what) + " takes " + std::to_string(took / millisecond) + " ms; " + settings);
+  }
+  bool is_of_a_disk(int error) const {
+    return disks_fail &&
+           (error == ETIMEDOUT || std::find(std::begin(fault_errors), std::end(fault_errors),
+                                            error) != std::end(fault_errors));
+  }
+  bool errors_may_come() const { return disks_fail || is_disturbed || shuts_down; }
+};
+
+}  // namespace ferry::simulator
