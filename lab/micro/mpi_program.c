@@ -1,6 +1,6 @@
 // The MPI program that mpi_programs.py runs plain and under ferry run --mpi-io. It knows nothing of
-// Ferry. WAY OPERATION PATTERN FILE BYTES PIECE: what each rank does with how many bytes of the
-// file; rank 0 prints the seconds of the slowest one.
+// Ferry. WAY OPERATION PATTERN FILE BYTES PIECE FIRST: what each rank does with how many bytes of
+// the file, after it has opened and closed FIRST; rank 0 prints the seconds of the slowest one.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>
@@ -174,7 +174,7 @@ int main(int words_count, char** words) {
   MPI_Init(&words_count, &words);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  check(words_count == 7, "WAY OPERATION PATTERN FILE BYTES PIECE");
+  check(words_count == 8, "WAY OPERATION PATTERN FILE BYTES PIECE FIRST");
   const char *way = words[1], *operation = words[2], *pattern = words[3], *path = words[4];
   uint64_t bytes = strtoull(words[5], NULL, 10), piece = strtoull(words[6], NULL, 10),
            pieces = bytes / piece;
@@ -186,9 +186,9 @@ int main(int words_count, char** words) {
                                : at * (uint64_t)ranks + (uint64_t)rank * 8;
     *(uint64_t*)(data + at) = word_at(offset);
   }
-  // What a process does once, with its first file, is not counted.
+  // What a process does once, with its first file of a storage, is not counted.
   MPI_File first;
-  mpi(MPI_File_open(MPI_COMM_WORLD, words[0], MPI_MODE_RDONLY, MPI_INFO_NULL, &first), "open");
+  mpi(MPI_File_open(MPI_COMM_WORLD, words[7], MPI_MODE_RDONLY, MPI_INFO_NULL, &first), "open");
   mpi(MPI_File_close(&first), "close");
   double seconds = 0;
   if (strcmp(way, "bare") == 0)

@@ -2,10 +2,10 @@
 
 The program is mpi_program.c, which is compiled here. Its ranks open one file, set a view, and move
 their data by one collective call (MPI_File_write_at_all, MPI_File_read_at_all); open and close
-count, but not a first open of another file. Every byte that was read is compared, and so is every
-file that was written. Each pair is in the order A B B A. `bare` does only the irreducible work: each
-rank moves its share of the same file as one contiguous part, by pwrite or pread of 4 MiB, without
-MPI-IO and in no order.
+count, but not a first open of another file there. Every byte that was read is compared, and so is
+every file that was written. Each pair is in the order A B B A. `bare` does only the irreducible
+work: each rank moves its share of the same file as one contiguous part, by pwrite or pread of 4 MiB,
+without MPI-IO and in no order.
 
 interleaved  pieces of --pieces KiB of all ranks in turn
 blocks       one part for each rank
@@ -69,6 +69,7 @@ class Program:
         self.compiled = folder / "program"
         self.total_bytes = arguments.mib * MIB
         self.there = Path(arguments.dir) / f"{folder.name}.data"
+        self.first = self.there.with_suffix(".first")
         self.uri = arguments.uri
         self.missing: list[str] = []
         words: list[str] = []
@@ -87,12 +88,12 @@ class Program:
             "run": {**ENVIRONMENT, **environment_of_run("--mpi-io")},
         }
 
-    def file(self, way: str) -> str:
-        """Returns the file that a way opens."""
+    def named(self, way: str, file: Path) -> str:
+        """Returns a file as a way opens it."""
         if way != "run" or not self.uri:
-            return os.fspath(self.there)
+            return os.fspath(file)
         base, mark, settings = self.uri.partition("?")
-        return f"{base.rstrip('/')}/{self.there.name}{mark}{settings}"
+        return f"{base.rstrip('/')}/{file.name}{mark}{settings}"
 
     def seconds(self, way: str, case: Case) -> float:
         """Runs the program once; a file that it writes is made anew."""
@@ -105,8 +106,8 @@ class Program:
     def run(self, way: str, operation: str, case: Case) -> float:
         """Runs the program once and returns the time of its slowest rank."""
         environment = self.environments["run" if way == "run" else "plain"]
-        path = self.file(way)
-        words = (way, operation, case.pattern, path, self.total_bytes // case.ranks, case.piece)
+        path, first = (self.named(way, file) for file in (self.there, self.first))
+        words = (way, operation, case.pattern, path, self.total_bytes // case.ranks, case.piece, first)
         return float(output(self.mpiexec, "-n", case.ranks, self.compiled, *words, environment=environment))
 
 
@@ -159,12 +160,14 @@ def main() -> None:
     arguments = made.parse_args()
     with tempfile.TemporaryDirectory(prefix="ferry-mpi-programs-") as scratch:
         program = Program(Path(scratch), arguments)
+        program.first.touch()
         try:
             with Results(arguments.json) as results:
                 for case in cases(arguments, program):
                     measure(case, program, arguments.pairs, results)
         finally:
-            program.there.unlink(missing_ok=True)
+            for file in program.there, program.first:
+                file.unlink(missing_ok=True)
             shutil.rmtree(scratch, ignore_errors=True)
 
 
