@@ -29,6 +29,11 @@ class CephHandle {
   CephHandle& operator=(const CephHandle&) = delete;
   // To be said once, before others have it.
   void opened(int number) { number_.store(number, std::memory_order_relaxed); }
+  void has_bytes(std::uint64_t bytes) { bytes_ = static_cast<std::int64_t>(bytes); }
+  // After a read of the library up to this offset.
+  void has_read(std::int64_t end) const {
+    if (end < bytes_) mount_->may_read_ahead();
+  }
   // For its last user. 0 or a negative errno: earlier writes could not be stored.
   int close();
   int number() const { return number_.load(std::memory_order_relaxed); }
@@ -39,6 +44,7 @@ class CephHandle {
   // -1: closed. The last user may not have seen yet what others did before they let go.
   std::atomic<int> number_{-1};
   std::list<int> place_{-1};  // in the list of its mount, if it is dropped
+  std::int64_t bytes_ = 0;    // when it was opened; not changed once others have it
 };
 
 struct CephFile final : RemoteFile {
