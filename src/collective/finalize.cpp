@@ -1,6 +1,7 @@
-// MPI_Finalize while transfers are under way.
+// What MPI_Finalize ends: transfers that are under way, and the storage that files share.
 #include <mpi.h>
 
+#include "collective/kept_storage.hpp"
 #include "collective/orders.hpp"
 
 namespace ferry::collective {
@@ -9,6 +10,7 @@ namespace {
 // MPI calls it first of all in MPI_Finalize, where ranks can still exchange messages.
 int complete_all(MPI_Comm /*communicator*/, int /*key*/, void* /*value*/, void* /*state*/) {
   Orders::finish_those_of_all_files();
+  release_kept_storage();
   return MPI_SUCCESS;
 }
 
@@ -24,9 +26,9 @@ bool ask_mpi() {
 
 }  // namespace
 
-void complete_before_finalize() {
+bool complete_before_finalize() {
   static const bool is_asked = ask_mpi();
-  static_cast<void>(is_asked);
+  return is_asked;
 }
 
 }  // namespace ferry::collective

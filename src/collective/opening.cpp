@@ -11,8 +11,8 @@
 #include <fcntl.h>
 
 #include "collective/impl.hpp"
+#include "collective/kept_storage.hpp"
 #include "collective/plan.hpp"
-#include "storage/router.hpp"
 #include "storage/uri.hpp"
 
 namespace ferry::collective {
@@ -284,7 +284,7 @@ void File::Impl::take(const Granted& granted) {
 // What a rank needs before it can open.
 int File::Impl::prepare_here() {
   try {
-    if (storage_ == nullptr) storage_ = storage::make_router();
+    if (storage_ == nullptr) storage_ = storage_for(path_);
     // A thread of ours may use it (Orders), and one of the program's that did not open it.
     int threads = MPI_THREAD_SINGLE;
     MPI_Query_thread(&threads);

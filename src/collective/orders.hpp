@@ -102,9 +102,10 @@ class Orders {
   std::thread thread_;
 };
 
-// Has MPI_Finalize complete those of all files, as nothing may use MPI afterwards. It reports no
-// errors. MPICH 4.0 takes no locks any more when it calls this, so with threads of several files it
-// aborts at times.
-void complete_before_finalize();
+// Has MPI_Finalize complete those of all files, as nothing may use MPI afterwards, and end what
+// files share (kept_storage.hpp). It reports no errors. False: MPI_Finalize does not call.
+// MPICH 4.0 takes no locks any more when it calls this, so with threads of several files it aborts
+// at times.
+bool complete_before_finalize();
 
 }  // namespace ferry::collective

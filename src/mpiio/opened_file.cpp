@@ -15,12 +15,12 @@
 
 #include "collective/datatype.hpp"
 #include "collective/extents.hpp"
+#include "collective/kept_storage.hpp"
 #include "collective/mpiio.hpp"
 #include "mpiio/library.hpp"
 #include "mpiio/requests.hpp"
 #include "mpiio/romio_hints.hpp"
 #include "mpiio/type_maps.hpp"
-#include "storage/router.hpp"
 #include "storage/sync_file.hpp"
 
 namespace ferry::mpiio {
@@ -125,7 +125,7 @@ Call call_of(Direction direction) {
 }  // namespace
 
 void remove_file(const std::string& path) {
-  const auto storage = storage::make_router();
+  const auto storage = collective::storage_for(path);
   storage::SyncCalls calls(*storage);
   storage::checked(calls.run({.kind = storage::Kind::unlink, .path = path.c_str()}),
                    "removing " + path);

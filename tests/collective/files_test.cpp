@@ -1,6 +1,7 @@
 // Several files, each for a group of ranks.
 #include <filesystem>
 
+#include "collective/kept_storage.hpp"
 #include "collective/world.hpp"
 #include "support/striped_storage.hpp"
 
@@ -24,6 +25,14 @@ Options options_with(int files) {
 int files_in(const SharedDirectory& directory) {
   const std::filesystem::directory_iterator list(directory / "");
   return static_cast<int>(std::distance(begin(list), end(list)));
+}
+
+// Which is for each of them one client of the servers, and not a new one for each open.
+TEST(Files, OfServersShareAStorageUntilMpiEnds) {
+  const std::shared_ptr<storage::Storage> kept = storage_for("ceph:/a");
+  EXPECT_EQ(storage_for("nfs://server/b"), kept);
+  EXPECT_NE(storage_for("/a"), kept);
+  ended_by_finalize = kept;
 }
 
 TEST(Files, OneForEachRank) {

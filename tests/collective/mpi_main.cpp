@@ -53,5 +53,9 @@ int main(int argc, char** argv) {
   std::int64_t failed = RUN_ALL_TESTS();
   ferry::test::world().maximum(std::span(&failed, 1));
   MPI_Finalize();
+  if (!ferry::test::ended_by_finalize.expired()) {
+    std::printf("the storage that files share did not end\n");
+    ++failed;
+  }
   return static_cast<int>(failed);
 }

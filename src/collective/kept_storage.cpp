@@ -1,0 +1,41 @@
+#include "collective/kept_storage.hpp"
+
+#include <mutex>
+#include <utility>
+
+#include "base/forks.hpp"
+#include "collective/orders.hpp"
+#include "storage/router.hpp"
+#include "storage/uri.hpp"
+
+namespace ferry::collective {
+namespace {
+
+struct KeptStorage {
+  std::mutex mutex;
+  std::shared_ptr<storage::Storage> storage;
+  bool ended = false;
+};
+
+}  // namespace
+
+std::shared_ptr<storage::Storage> storage_for(const std::string& path) {
+  if (storage::scheme_of(path) == storage::Scheme::posix) return storage::make_router();
+  if (!complete_before_finalize()) return storage::make_router();
+  auto& kept = of_this_process<KeptStorage>();
+  const std::lock_guard lock(kept.mutex);
+  if (kept.ended) return storage::make_router();
+  if (kept.storage == nullptr) kept.storage = storage::make_router();
+  return kept.storage;
+}
+
+// Its end waits for servers, so it is not under the lock.
+void release_kept_storage() {
+  auto& kept = of_this_process<KeptStorage>();
+  std::unique_lock lock(kept.mutex);
+  kept.ended = true;
+  const std::shared_ptr<storage::Storage> released = std::exchange(kept.storage, nullptr);
+  lock.unlock();
+}
+
+}  // namespace ferry::collective
