@@ -16,7 +16,8 @@ records      PnetCDF: records of two variables in turn, buffered collectively (w
 
 Writes make a new file. Reads are of a file in the page cache, or, with `cold`, of one that the
 kernel was asked to drop. With --uri the program opens that under Ferry, and a file in --dir, where
-the same storage is mounted, plain; nothing is dropped then.
+the same storage is mounted, plain. The mount may then have all that is read in memory, and Ferry
+has nothing; for a cold read on the rig's CephFS, plain programs get a new ceph-fuse.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import storages
 from collective import ENVIRONMENT
 from common import AGAIN, BUILD, MIB, Results, Target, drop, environment_of_run, in_turn, mpiexec_of, output, parser
 
@@ -88,10 +90,10 @@ class Program:
             "run": {**ENVIRONMENT, **environment_of_run("--mpi-io")},
         }
 
-    def named(self, way: str, file: Path) -> str:
+    def named(self, way: str, file: Path, mount: Path) -> str:
         """Returns a file as a way opens it."""
         if way != "run" or not self.uri:
-            return os.fspath(file)
+            return os.fspath(mount / file.name)
         base, mark, settings = self.uri.partition("?")
         return f"{base.rstrip('/')}/{file.name}{mark}{settings}"
 
@@ -101,12 +103,15 @@ class Program:
             self.there.unlink(missing_ok=True)
         elif case.operation == "cold read" and not self.uri:
             drop(self.there)
+        elif case.operation == "cold read" and way != "run":
+            with storages.fuse() as mount:
+                return self.run(way, "read", case, mount / self.uri.partition("?")[0].removeprefix("ceph:").strip("/"))
         return self.run(way, case.operation.split()[-1], case)
 
-    def run(self, way: str, operation: str, case: Case) -> float:
+    def run(self, way: str, operation: str, case: Case, mount: Path | None = None) -> float:
         """Runs the program once and returns the time of its slowest rank."""
         environment = self.environments["run" if way == "run" else "plain"]
-        path, first = (self.named(way, file) for file in (self.there, self.first))
+        path, first = (self.named(way, file, mount or file.parent) for file in (self.there, self.first))
         words = (way, operation, case.pattern, path, self.total_bytes // case.ranks, case.piece, first)
         return float(output(self.mpiexec, "-n", case.ranks, self.compiled, *words, environment=environment))
 
@@ -119,7 +124,8 @@ def cases(arguments: argparse.Namespace, program: Program) -> Iterator[Case]:
             for ranks in map(int, arguments.ranks.split(",")):
                 for operation in OPERATIONS:
                     case = Case(ranks, pattern, operation, piece)
-                    if arguments.only not in case.name or (arguments.uri and operation == "cold read"):
+                    cannot_be_cold = operation == "cold read" and arguments.uri.startswith(("nfs:", "pvfs2:"))
+                    if arguments.only not in case.name or cannot_be_cold:
                         continue
                     if pattern in program.missing:
                         print(f"left out: {case.name} ({PACKAGES[pattern][1]} is not installed)", file=sys.stderr)
