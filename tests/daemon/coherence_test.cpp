@@ -115,7 +115,7 @@ TEST(DaemonCoherence, ReadersNeverSeeWhatWasThereBefore) {
         complete.store(change);
         // Some reads between changes are to be hits.
         const std::uint64_t before = hits.load();
-        eventually([&] { return hits.load() > before; }, std::chrono::milliseconds(200));
+        eventually([&] { return hits.load() > before; }, std::chrono::seconds(2));
       }
       ends.store(true);
       return;
