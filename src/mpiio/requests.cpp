@@ -44,8 +44,6 @@ struct PendingRequest {
   void tell() {
     const std::lock_guard guard(mutex);
     if (std::exchange(is_told, true)) return;
-    // Open MPI may call free_pending() on the thread that carries out transfers. That thread must
-    // not have the last of them, whose end waits for it.
     collective::Transfer ended = std::exchange(transfer, {});
     try {
       moved = finish(ended.wait());
@@ -53,6 +51,30 @@ struct PendingRequest {
       code = code_of_exception();
       call_handler(handle, code);
     }
+    finish = {};  // and the datatypes that it has
+  }
+};
+
+// Requests that the library has freed. MPICH 4.0 does that under a lock of its own that some of its
+// functions take, too, among them those that free a datatype; Open MPI at times on the thread that
+// carries out transfers, which must not have the last one of a file, whose end waits for it.
+struct FreedRequests {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<PendingRequest>> all;
+
+  static FreedRequests& get() {
+    static FreedRequests& freed = *new FreedRequests;
+    return freed;
+  }
+  void add(std::unique_ptr<PendingRequest> pending) {
+    const std::lock_guard guard(mutex);
+    all.push_back(std::move(pending));
+  }
+  // To be called outside the library's functions.
+  void destroy() {
+    std::vector<std::unique_ptr<PendingRequest>> old;
+    const std::lock_guard guard(mutex);
+    old.swap(all);
   }
 };
 
@@ -77,8 +99,9 @@ std::set<PendingRequest*>& pending_requests() {
 }
 
 int free_pending(void* state) {
-  const std::unique_ptr<PendingRequest> pending(static_cast<PendingRequest*>(state));
+  std::unique_ptr<PendingRequest> pending(static_cast<PendingRequest*>(state));
   if (!may_use_threads()) pending_requests().erase(pending.get());
+  FreedRequests::get().add(std::move(pending));
   return MPI_SUCCESS;
 }
 
@@ -161,6 +184,7 @@ bool can_be_pending() {
 
 void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer transfer,
                   std::function<std::int64_t(std::int64_t)> finish) {
+  FreedRequests::get().destroy();
   // The request has it until free_pending().
   auto* pending = std::make_unique<PendingRequest>().release();
   pending->handle = handle;

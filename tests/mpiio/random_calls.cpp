@@ -1,14 +1,21 @@
 // A program of MPI-IO that knows nothing of Ferry: calls chosen at random, the same choices on all
 // ranks. It prints what each rank sees, so that two runs of one seed can be compared.
 //
-//   mpiexec -n 4 mpiio_random_calls FILE SEED CALLS [threads] [blocking]
+//   mpiexec -n 4 mpiio_random_calls FILE SEED CALLS [threads] [blocking] [representations]
+//   [by-hand]
 //
-//   threads   with MPI_THREAD_MULTIPLE
-//   blocking  without nonblocking collective transfers
+//   threads          with MPI_THREAD_MULTIPLE
+//   blocking         without nonblocking collective transfers
+//   representations  views also with external32 and a registered representation; reads of views
+//                    that overlap
+//   by-hand          the program does that itself, with bytes in the native representation
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -29,6 +36,8 @@ constexpr auto* read_all_large = &MPI_File_read_all;
 int rank = 0;
 int ranks = 0;
 bool only_blocking = false;
+bool with_representations = false;
+bool by_hand = false;
 std::mt19937_64 draws;
 
 // The file is always longer than what is read: libraries differ at its end.
@@ -65,6 +74,7 @@ std::string error_of(int code) {
 
 struct Type {
   MPI_Datatype type = MPI_DATATYPE_NULL;
+  explicit Type(MPI_Datatype made) : type(made) {}
   Type() = default;
   Type(const Type&) = delete;
   Type& operator=(const Type&) = delete;
@@ -73,6 +83,131 @@ struct Type {
   }
   void commit() { MPI_Type_commit(&type); }
 };
+
+// ---- how numbers lie in the file
+// -----------------------------------------------------------------
+
+// Numbers have four bytes in memory.
+constexpr std::size_t number_bytes = 4;
+
+struct Form {
+  const char* name;
+  int unit;  // bytes of a number
+  void (*to_file)(const unsigned char* number, unsigned char* file);
+  void (*from_file)(unsigned char* number, const unsigned char* file);
+  bool is_native() const { return to_file == nullptr; }
+};
+
+void reverse(unsigned char* to, const unsigned char* from) {
+  std::reverse_copy(from, from + number_bytes, to);
+}
+// Other bytes, and one more that depends on them.
+void pad(const unsigned char* number, unsigned char* file) {
+  file[number_bytes] = 1;
+  for (std::size_t i = 0; i < number_bytes; ++i) {
+    file[i] = number[i] ^ 0x5a;
+    file[number_bytes] = static_cast<unsigned char>(3 * file[number_bytes] + number[i]);
+  }
+}
+void unpad(unsigned char* number, const unsigned char* file) {
+  for (std::size_t i = 0; i < number_bytes; ++i)
+    number[i] = file[i] ^ 0x5a;
+}
+void put_reversed(const unsigned char* number, unsigned char* file) {
+  reverse(file, number);
+}
+
+constexpr Form forms[] = {{"native", 4, nullptr, nullptr},
+                          {"external32", 4, put_reversed, reverse},
+                          {"padded", 5, pad, unpad}};
+
+const Form& draw_form() {
+  return forms[with_representations ? draw(0, 2) : 0];
+}
+
+using Bytes = std::vector<unsigned char>;
+
+int packed_bytes(MPI_Datatype type, MPI_Count count) {
+  int bytes = 0;
+  MPI_Type_size(type, &bytes);
+  return bytes * static_cast<int>(count);
+}
+Bytes packed(const void* memory, MPI_Datatype type, int count) {
+  Bytes all(static_cast<std::size_t>(packed_bytes(type, count)));
+  int at = 0;
+  MPI_Pack(memory, count, type, all.data(), static_cast<int>(all.size()), &at, MPI_COMM_SELF);
+  return all;
+}
+void unpack(const Bytes& all, void* memory, MPI_Datatype type, int count) {
+  int at = 0;
+  MPI_Unpack(all.data(), static_cast<int>(all.size()), &at, memory, count, type, MPI_COMM_SELF);
+}
+Bytes in_file(const Form& form, const Bytes& numbers) {
+  const std::size_t count = numbers.size() / number_bytes;
+  Bytes file(count * static_cast<std::size_t>(form.unit));
+  for (std::size_t i = 0; i < count; ++i)
+    form.to_file(&numbers[i * number_bytes], &file[i * static_cast<std::size_t>(form.unit)]);
+  return file;
+}
+Bytes in_memory(const Form& form, const Bytes& file) {
+  const std::size_t count = file.size() / static_cast<std::size_t>(form.unit);
+  Bytes numbers(count * number_bytes);
+  for (std::size_t i = 0; i < count; ++i) {
+    const unsigned char* from = &file[i * static_cast<std::size_t>(form.unit)];
+    if (form.is_native()) {
+      std::copy_n(from, number_bytes, &numbers[i * number_bytes]);
+    } else {
+      form.from_file(&numbers[i * number_bytes], from);
+    }
+  }
+  return numbers;
+}
+
+// The functions of "padded". `position` and `count` are in numbers, which may begin within a copy
+// of the datatype.
+int copies_of(MPI_Datatype type, MPI_Offset numbers) {
+  const MPI_Offset of_one = packed_bytes(type, 1) / static_cast<int>(number_bytes);
+  return static_cast<int>((numbers + of_one - 1) / of_one);
+}
+int to_padded(void* memory, MPI_Datatype type, int count, void* file, MPI_Offset position, void*) {
+  const Bytes all = packed(memory, type, copies_of(type, position + count));
+  for (int i = 0; i < count; ++i)
+    pad(&all[static_cast<std::size_t>(position + i) * number_bytes],
+        static_cast<unsigned char*>(file) + std::ptrdiff_t{5} * i);
+  return MPI_SUCCESS;
+}
+int from_padded(void* memory, MPI_Datatype type, int count, void* file, MPI_Offset position,
+                void*) {
+  const int copies = copies_of(type, position + count);
+  Bytes all = packed(memory, type, copies);
+  for (int i = 0; i < count; ++i)
+    unpad(&all[static_cast<std::size_t>(position + i) * number_bytes],
+          static_cast<const unsigned char*>(file) + std::ptrdiff_t{5} * i);
+  unpack(all, memory, type, copies);
+  return MPI_SUCCESS;
+}
+int extent_padded(MPI_Datatype type, MPI_Aint* extent, void*) {
+  *extent = 5;
+  return type == MPI_INT || type == MPI_FLOAT ? MPI_SUCCESS : 1;
+}
+
+// The type of a number in views of this form.
+Type number_of(const Form& form) {
+  MPI_Datatype made = MPI_DATATYPE_NULL;
+  if (by_hand && !form.is_native()) {
+    MPI_Type_contiguous(form.unit, MPI_BYTE, &made);
+  } else {
+    MPI_Type_dup(MPI_INT, &made);
+  }
+  MPI_Type_commit(&made);
+  return Type(made);
+}
+
+// That of the view, on all ranks.
+const Form* form_now = &forms[0];
+
+// ---- calls
+// ---------------------------------------------------------------------------------------
 
 // Memory of `elements` ints, contiguous or with gaps, and its bytes from the origin on.
 std::size_t make_memory(Type& memory, int elements) {
@@ -109,29 +244,29 @@ std::size_t make_memory(Type& memory, int elements) {
 // A view in which no two ranks see the same byte, in ints.
 std::string set_view(MPI_File file) {
   Type view;
-  const MPI_Offset displacement = 4 * draw(0, 50);
+  const Form& form = draw_form();
+  const Type number = number_of(form);
+  const MPI_Aint unit = form.unit;
+  const MPI_Offset displacement = unit * draw(0, 50);
   MPI_Offset begin = displacement;
   const int block = static_cast<int>(draw(1, 40));
   const auto kind = draw(0, 5);
   switch (kind) {
-    case 0:  // interleaved blocks
-      MPI_Type_vector(static_cast<int>(draw(1, 5)), block, block * ranks, MPI_INT, &view.type);
-      MPI_Type_commit(&view.type);
-      {
-        MPI_Datatype resized = MPI_DATATYPE_NULL;
-        MPI_Count size = 0;
-        MPI_Type_size_x(view.type, &size);
-        MPI_Type_create_resized(view.type, 0, static_cast<MPI_Aint>(size * ranks), &resized);
-        MPI_Type_free(&view.type);
-        view.type = resized;
-      }
-      begin += MPI_Offset{4} * block * rank;
+    case 0: {  // interleaved blocks
+      const int blocks = static_cast<int>(draw(1, 5));
+      MPI_Type_vector(blocks, block, block * ranks, number.type, &view.type);
+      MPI_Datatype resized = MPI_DATATYPE_NULL;
+      MPI_Type_create_resized(view.type, 0, unit * blocks * block * ranks, &resized);
+      MPI_Type_free(&view.type);
+      view.type = resized;
+      begin += unit * block * rank;
       break;
+    }
     case 1: {  // columns of an array
       int sizes[] = {static_cast<int>(draw(1, 6)), block * ranks};
       int subsizes[] = {sizes[0], block};
       int starts[] = {0, block * rank};
-      MPI_Type_create_subarray(2, sizes, subsizes, starts, MPI_ORDER_C, MPI_INT, &view.type);
+      MPI_Type_create_subarray(2, sizes, subsizes, starts, MPI_ORDER_C, number.type, &view.type);
       break;
     }
     case 2: {  // a distributed array, of which each rank has something
@@ -140,7 +275,7 @@ std::string set_view(MPI_File file) {
       int arguments[] = {static_cast<int>(draw(1, 3)), MPI_DISTRIBUTE_DFLT_DARG};
       int processes[] = {ranks, 1};
       MPI_Type_create_darray(ranks, rank, 2, sizes, ways, arguments, processes, MPI_ORDER_C,
-                             MPI_INT, &view.type);
+                             number.type, &view.type);
       break;
     }
     case 3: {  // uneven pieces
@@ -156,25 +291,32 @@ std::string set_view(MPI_File file) {
         at += length + static_cast<int>(draw(0, 2));
       }
       Type pieces;
-      MPI_Type_indexed(static_cast<int>(lengths.size()), lengths.data(), places.data(), MPI_INT,
+      MPI_Type_indexed(static_cast<int>(lengths.size()), lengths.data(), places.data(), number.type,
                        &pieces.type);
-      MPI_Type_create_resized(pieces.type, 0, 4 * MPI_Aint{at}, &view.type);
+      MPI_Type_create_resized(pieces.type, 0, unit * at, &view.type);
       break;
     }
     case 4:  // a part of the file for each rank
-      MPI_Type_contiguous(1, MPI_INT, &view.type);
+      MPI_Type_contiguous(1, number.type, &view.type);
       begin += MPI_Offset{1 << 18} * rank;
       break;
     default: {  // a copy of another type
       Type row;
-      MPI_Type_create_resized(MPI_INT, 0, 4 * MPI_Aint{ranks}, &row.type);
+      MPI_Type_create_resized(number.type, 0, unit * ranks, &row.type);
       MPI_Type_dup(row.type, &view.type);
-      begin += MPI_Offset{4} * rank;
+      begin += unit * rank;
     }
   }
   view.commit();
-  const int code = MPI_File_set_view(file, begin, MPI_INT, view.type, "native", MPI_INFO_NULL);
+  form_now = &form;
+  const int code = MPI_File_set_view(file, begin, number.type, view.type,
+                                     by_hand ? "native" : form.name, MPI_INFO_NULL);
   return "set_view " + std::to_string(kind) + " " + error_of(code);
+}
+
+bool reads(int kind) {
+  constexpr int reading[] = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21};
+  return std::ranges::find(reading, kind) != std::end(reading);
 }
 
 class Transfer {
@@ -204,9 +346,21 @@ class Transfer {
     MPI_Request request = MPI_REQUEST_NULL;
     void* in = data_.data();
     const void* out = written_.data();
-    const MPI_Datatype type = memory_.type;
-    const int count = own_periods_;
+    MPI_Datatype type = memory_.type;
+    int count = own_periods_;
     int code = MPI_SUCCESS;
+    const bool converts = by_hand && !form_now->is_native();
+    const Type number = number_of(*form_now);
+    Bytes of_file;
+    Bytes to_file;
+    if (converts) {
+      to_file = in_file(*form_now, packed(out, type, count));
+      of_file.resize(to_file.size());
+      count = static_cast<int>(to_file.size()) / form_now->unit;
+      type = number.type;
+      in = of_file.data();
+      out = to_file.data();
+    }
     switch (kind) {
       case 0:
         code = MPI_File_write_all(file_, out, count, type, &status);
@@ -292,6 +446,11 @@ class Transfer {
     }
     int bytes = 0;
     MPI_Get_elements(&status, MPI_BYTE, &bytes);
+    if (converts) {
+      bytes = bytes / form_now->unit * static_cast<int>(number_bytes);
+      if (reads(kind) && bytes > 0)
+        unpack(in_memory(*form_now, of_file), data_.data(), memory_.type, own_periods_);
+    }
     MPI_Offset position = 0;
     MPI_File_get_position(file_, &position);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -314,6 +473,89 @@ class Transfer {
   std::vector<unsigned char> data_;
   std::vector<unsigned char> written_;
 };
+
+// A read by a view whose pieces overlap or whose copies interleave, by a handle for reading alone.
+// By hand: of the bytes around it.
+std::string read_overlapping(MPI_File file, const char* path) {
+  const Form& form = draw_form();
+  const Type number = number_of(form);
+  const MPI_Aint unit = form.unit;
+  std::vector<int> lengths;
+  std::vector<int> places;
+  std::vector<MPI_Offset> numbers;  // of one copy
+  int place = static_cast<int>(draw(0, 5));
+  int end = 0;
+  for (std::int64_t pieces = draw(1, 8); pieces > 0; --pieces) {
+    lengths.push_back(static_cast<int>(draw(1, 12)));
+    places.push_back(place);
+    for (int i = 0; i < lengths.back(); ++i)
+      numbers.push_back(place + i);
+    end = std::max(end, place + lengths.back());
+    place += static_cast<int>(draw(0, 10));
+  }
+  const MPI_Offset extent = draw(1, end + 10);
+  const MPI_Offset displacement = unit * (draw(0, 50) + 7 * rank);
+  const int count = static_cast<int>(draw(1, 400));
+  const MPI_Offset from = draw(0, 500);
+  const auto kind = draw(0, 2);
+  MPI_File_sync(file);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_File reading = MPI_FILE_NULL;
+  MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &reading);
+  std::vector<int> data(static_cast<std::size_t>(count), -1);
+  std::string seen;
+  if (by_hand) {
+    const auto at = [&](MPI_Offset i) {
+      const auto of_one = static_cast<MPI_Offset>(numbers.size());
+      return i / of_one * extent + numbers[static_cast<std::size_t>(i % of_one)];
+    };
+    MPI_Offset last = 0;
+    for (int i = 0; i < count; ++i)
+      last = std::max(last, at(from + i));
+    Bytes around(static_cast<std::size_t>((last + 1) * unit));
+    MPI_File_read_at(reading, displacement, around.data(), static_cast<int>(around.size()),
+                     MPI_BYTE, MPI_STATUS_IGNORE);
+    const Bytes all = in_memory(form, around);
+    for (int i = 0; i < count; ++i)
+      std::memcpy(&data[static_cast<std::size_t>(i)],
+                  &all[static_cast<std::size_t>(at(from + i)) * number_bytes], number_bytes);
+    seen = "done, " + std::to_string(4 * count) + " bytes to " + std::to_string(from + count);
+  } else {
+    Type pieces;
+    MPI_Type_indexed(static_cast<int>(lengths.size()), lengths.data(), places.data(), number.type,
+                     &pieces.type);
+    Type view;
+    MPI_Type_create_resized(pieces.type, 0, unit * extent, &view.type);
+    view.commit();
+    int code =
+        MPI_File_set_view(reading, displacement, number.type, view.type, form.name, MPI_INFO_NULL);
+    MPI_File_seek(reading, from, MPI_SEEK_SET);
+    MPI_Status status;
+    std::memset(&status, 0, sizeof status);
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (code != MPI_SUCCESS) {
+      seen = "set_view ";
+    } else if (kind == 0) {
+      code = MPI_File_read_all(reading, data.data(), count, MPI_INT, &status);
+    } else if (kind == 1) {
+      code = MPI_File_read(reading, data.data(), count, MPI_INT, &status);
+    } else {
+      code = MPI_File_iread(reading, data.data(), count, MPI_INT, &request);
+      MPI_Wait(&request, &status);
+    }
+    int bytes = 0;
+    MPI_Get_elements(&status, MPI_BYTE, &bytes);
+    MPI_Offset position = 0;
+    MPI_File_get_position(reading, &position);
+    seen += error_of(code) + ", " + std::to_string(bytes) + " bytes to " + std::to_string(position);
+  }
+  MPI_File_close(&reading);
+  const auto* const first = reinterpret_cast<const unsigned char*>(data.data());
+  char line[40];
+  std::snprintf(line, sizeof line, ", memory %016llx",
+                static_cast<unsigned long long>(hash({first, first + 4 * data.size()})));
+  return std::string(form.name) + " " + seen + line;
+}
 
 constexpr const char* kinds[] = {"write_all",
                                  "read_all",
@@ -339,7 +581,7 @@ constexpr const char* kinds[] = {"write_all",
                                  "read_shared",
                                  "iwrite_shared"};
 
-std::string call(MPI_File file, int number, std::string& name) {
+std::string call(MPI_File file, const char* path, int number, std::string& name) {
   const auto what = draw(0, 99);
   if (what < 12) {
     name = "set_view";
@@ -374,6 +616,10 @@ std::string call(MPI_File file, int number, std::string& name) {
     const int whence = draw(0, 1) == 0 ? MPI_SEEK_SET : MPI_SEEK_CUR;
     return error_of(MPI_File_seek_shared(file, to, whence));
   }
+  if (with_representations && what < 38) {
+    name = "reading what overlaps";
+    return read_overlapping(file, path);
+  }
   const int kind = static_cast<int>(draw(0, 22));
   const MPI_Offset offset = draw(0, 2000);
   name = kinds[kind];
@@ -388,12 +634,17 @@ int main(int argc, char** argv) {
   for (int i = 4; i < argc; ++i) {
     threads = threads || std::strcmp(argv[i], "threads") == 0;
     only_blocking = only_blocking || std::strcmp(argv[i], "blocking") == 0;
+    with_representations = with_representations || std::strcmp(argv[i], "representations") == 0;
+    by_hand = by_hand || std::strcmp(argv[i], "by-hand") == 0;
   }
   int provided = 0;
   MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   draws.seed(std::strtoull(argv[2], nullptr, 10));
+  if (with_representations && !by_hand &&
+      MPI_Register_datarep("padded", from_padded, to_padded, extent_padded, nullptr) != MPI_SUCCESS)
+    return 1;
   MPI_File file = MPI_FILE_NULL;
   const int code =
       MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
@@ -405,7 +656,7 @@ int main(int argc, char** argv) {
   const int calls = std::atoi(argv[3]);
   for (int i = 0; i < calls; ++i) {
     std::string name;
-    const std::string seen = call(file, i, name);
+    const std::string seen = call(file, argv[1], i, name);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) std::printf("%d %s\n", i, name.c_str());
     print(seen);

@@ -698,6 +698,18 @@ def test_calls_at_random_on_a_server(server: Server, tmp_path: Path, mode: str) 
     assert (server.folder / "file").read_bytes() == (tmp_path / "plain").read_bytes(), f"seed {SEED}"
 
 
+# The plain run converts what it moves itself, and picks out of whole ranges what overlapping views show.
+@pytest.mark.parametrize("mode", MODES)
+def test_representations_at_random_on_a_server(server: Server, tmp_path: Path, mode: str) -> None:
+    words = [SEED, CALLS // 2, mode, "representations"]
+    plain = mpi(2, BUILD / "mpiio_random_calls", tmp_path / "plain", *words, "by-hand")
+    assert plain.returncode == 0, plain
+    done = under_ferry(2, BUILD / "mpiio_random_calls", server.named("file"), *words)
+    assert transfers(done) > 0, done.stderr
+    assert done.stdout == plain.stdout, f"seed {SEED}"
+    assert (server.folder / "file").read_bytes() == (tmp_path / "plain").read_bytes(), f"seed {SEED}"
+
+
 @pytest.mark.parametrize(("ranks", "ranks_per_node", "mode"), LAYOUTS[:1] if OPEN_MPI else LAYOUTS)
 def test_what_a_rank_writes_others_read_on_a_server(server: Server, ranks: int, ranks_per_node: int, mode: str) -> None:
     words = [BUILD / "mpiio_consistent", server.named("file"), SEED, STEPS, mode]
