@@ -912,7 +912,9 @@ program p
   call mpi_register_datarep('failing', from_short, to_short, two, state, error)
   state = 0
   call mpi_register_datarep('same', mpi_conversion_fn_null, mpi_conversion_fn_null, four, state, error)
-  call mpi_file_open(mpi_comm_world, {uri}, mpi_mode_create + mpi_mode_rdwr, mpi_info_null, file, error)
+  call mpi_file_open(mpi_comm_world, &
+    {uri}, &
+    mpi_mode_create + mpi_mode_rdwr, mpi_info_null, file, error)
   call mpi_register_datarep('short', from_short, to_short, two, state, error)
   call mpi_error_class(error, kind, error)
   if (kind /= mpi_err_dup_datarep) print *, 'registered twice'
