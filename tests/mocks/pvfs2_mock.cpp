@@ -572,6 +572,10 @@ int PVFS_sys_io(pvfs2::Reference reference, pvfs2::Request*, std::int64_t offset
     // As if from a server far away.
     if (const char* delay = std::getenv("FERRY_MOCK_PVFS2_DELAY_MS"); delay != nullptr)
       std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(delay)));
+    // As if from one that hangs, as long as that file is there.
+    const char* const hangs = std::getenv("FERRY_MOCK_PVFS2_HANGS_WHILE");
+    while (hangs != nullptr && access(hangs, F_OK) == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!may(reference, who, way == pvfs2::io_read ? 4 : 2)) return pvfs2_error(EACCES);
     const int fd = reopen(reference, way == pvfs2::io_read ? O_RDONLY : O_WRONLY);
     if (fd < 0) return pvfs2_error(errno);

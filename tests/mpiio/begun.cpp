@@ -8,6 +8,7 @@
 //   threads  with MPI_THREAD_MULTIPLE
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -160,6 +161,22 @@ int main(int argc, char** argv) {
     const std::string read = ends(ending, request);
     print(ending.name, std::string(writes ? "written " : "not begun ") + written + ", " +
                            (reads ? "read " : "not begun ") + read + (in == out ? "" : " wrong"));
+    next();
+  }
+  // They have not ended when they return, where the server hangs until they have.
+  if (const char* const hangs = std::getenv("FERRY_MOCK_PVFS2_HANGS_WHILE"); hangs != nullptr) {
+    if (rank == 0) close(open(hangs, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    MPI_Barrier(MPI_COMM_WORLD);
+    const std::vector<int> out(count, value);
+    std::vector<int> in(count, -1);
+    MPI_Request both[2];
+    MPI_File_iwrite_at(file, at, out.data(), count, MPI_INT, &both[0]);
+    MPI_File_iread_at(file, at, in.data(), count, MPI_INT, &both[1]);
+    const bool early = is_in_file(argv[2], at, out) || in.front() != -1;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) unlink(hangs);
+    MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+    print("of a server that hangs", early ? "too early" : in == out ? "right" : "wrong");
     next();
   }
   // The datatype of memory is the program's to free, and so is the request; the memory is not.

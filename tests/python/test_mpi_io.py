@@ -21,7 +21,7 @@ from ferry.errors import FerryError
 
 from relay import Relay
 from served import Node, Server
-from support import BUILD, run_program
+from support import BUILD, mock_of_pvfs2, run_program
 
 
 def of_the_build(variable: str) -> str:
@@ -737,6 +737,14 @@ def test_transfers_of_one_rank_begin_when_they_are_started(server: Server, mode:
     done = under_ferry(2, BUILD / "mpiio_begun", server.named("file"), server.folder / "file", mode)
     assert done.returncode == 0, done
     assert cases(done.stdout) == {name: f"[{seen}] [{seen}]" for name, seen in BEGUN.items()}
+
+
+@pytest.mark.parametrize("mode", MODES[:1] if OPEN_MPI else MODES)
+def test_transfers_of_one_rank_do_not_wait_for_a_server(tmp_path: Path, mode: str) -> None:
+    variables = {**mock_of_pvfs2(tmp_path), "FERRY_MOCK_PVFS2_HANGS_WHILE": str(tmp_path / "hangs")}
+    words = [BUILD / "mpiio_begun", "pvfs2:/mock/file", tmp_path / "served" / "file", mode]
+    done = under_ferry(2, *words, **variables)
+    assert cases(done.stdout)["of a server that hangs"] == "[right] [right]", done
 
 
 ODD_VIEWS = {
