@@ -403,6 +403,7 @@ class Simulation {
     next_disks.tears = choices_.one_in(2);
     next_disks.cancels = choices_.one_in(2);
     next_disks.tells_versions = choices_.one_in(2);
+    next_disks.may_hang = world_.trouble == Trouble::disk_hangs || choices_.one_in(2);
   }
   void choose_runtime() {
     options_.device_threads = static_cast<unsigned>(choices_.between(2, 4));

@@ -40,12 +40,13 @@ void put(std::string& bytes, std::uint64_t offset, const std::string& data) {
 }  // namespace
 
 struct SimulatedStorage::OpenedFile final : storage::File {
-  OpenedFile(std::shared_ptr<SimulatedStorage::File> of, int opened_with)
-      : file(std::move(of)), flags(opened_with) {}
-  bool may_hang() const override { return true; }
+  OpenedFile(std::shared_ptr<SimulatedStorage::File> of, int opened_with, bool hangs)
+      : file(std::move(of)), flags(opened_with), hangs_at_times(hangs) {}
+  bool may_hang() const override { return hangs_at_times; }
   int late_change() const override { return file->late > 0 ? -ETIMEDOUT : 0; }
   std::shared_ptr<SimulatedStorage::File> file;
   int flags;
+  bool hangs_at_times;
 };
 
 class SimulatedStorage::DiskQueue final : public storage::InboxQueue {
@@ -401,7 +402,7 @@ void SimulatedStorage::open(Job& job) {
     file->unsynced.push_back({true, 0, ""});
     ++file->version;
   }
-  operation.opened = std::make_unique<OpenedFile>(file, operation.flags);
+  operation.opened = std::make_unique<OpenedFile>(file, operation.flags, settings_.may_hang);
 }
 
 void SimulatedStorage::describe_file(const File& file, storage::Status& status) const {

@@ -29,6 +29,7 @@ struct DiskSettings {
   bool tears = true;                   // executes long transfers in parts
   bool cancels = true;
   bool tells_versions = true;
+  bool may_hang = true;  // so that bulk transfers do not make blocking calls on it
 };
 
 class SimulatedStorage final : public storage::Storage {
