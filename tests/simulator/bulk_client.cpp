@@ -126,20 +126,25 @@ class BulkClient {
   }
 
   void open_file(std::size_t file) {
-    const int flags = O_RDWR | O_CREAT | (choices_.one_in(8) ? O_DIRECT : 0);
+    const bool cuts = choices_.one_in(10);
+    const int flags = O_RDWR | O_CREAT | (choices_.one_in(8) ? O_DIRECT : 0) | (cuts ? O_TRUNC : 0);
     const auto call = history(file).begin(Domain::bulk);
     opened_[file] = call.began;
+    const std::size_t truncation = cuts ? history(file).begin_truncate(0, Domain::bulk) : 0;
     const int error = make("open", disk_of(file),
                            [&] { files_[file].emplace(engine_, history(file).name(), flags); });
+    if (cuts) history(file).end_truncate(truncation, error);
     if (error != 0) history(file).end_failed(call);
   }
   void close_file(std::size_t file) {
     if (!files_[file]) return;
-    finish_all(file);
     const auto call = history(file).begin(Domain::bulk);
     const int error = make("close", disk_of(file), [&] { files_[file]->close(); });
     if (error != 0) history(file).end_failed(call);
     files_[file].reset();
+    for (const Transfer& one : transfers_)
+      if (one.future.valid() && one.file == file && !one.future.ready())
+        fail("a file is closed before a transfer has ended");
   }
 
   // Begins one, and waits for it at once or later.
@@ -199,10 +204,6 @@ class BulkClient {
       history(one.file).end_read(one.call, one.offset, wanted, result, one.memory.data());
     }
     std::memset(one.memory.data(), untouched, one.bytes);
-  }
-  void finish_all(std::size_t file) {
-    for (Transfer& one : transfers_)
-      if (one.future.valid() && one.file == file) finish(one);
   }
 
   // For whichever is ready first: one on the disk that hangs does not hold up the other's.

@@ -135,11 +135,14 @@ class Client {
   }
 
   void open_file(std::size_t file) {
-    const int flags = O_RDWR | O_CREAT | (choices_.one_in(10) ? O_DSYNC : 0);
+    const bool cuts = choices_.one_in(10);
+    const int flags = O_RDWR | O_CREAT | (choices_.one_in(10) ? O_DSYNC : 0) | (cuts ? O_TRUNC : 0);
     const auto call = world_.files[file].begin();
+    const std::size_t truncation = cuts ? world_.files[file].begin_truncate(0) : 0;
     const std::int64_t got = make("open", disk_of(file), [&] {
       return calls_.open(world_.files[file].name().c_str(), flags, 0644);
     });
+    if (cuts) world_.files[file].end_truncate(truncation, got < 0 ? static_cast<int>(got) : 0);
     if (got < 0 && got != -ESHUTDOWN) world_.files[file].end_failed(call);
     own_[file] = static_cast<int>(got);
     opened_[file] = call.began;
