@@ -157,8 +157,7 @@ TEST_P(CrashStatesOf, KeepWhatWasPromised) {
 INSTANTIATE_TEST_SUITE_P(Setups, CrashStatesOf, testing::ValuesIn(crash_setups()),
                          [](const auto& one) { return std::string(one.param.name); });
 
-// ---- the checker finds what is wrong
-// --------------------------------------------------------------
+// ---- the checker finds what is wrong ------------------------------------------------------------
 
 struct WrongStorage {
   const char* name;

@@ -84,8 +84,7 @@ struct Type {
   void commit() { MPI_Type_commit(&type); }
 };
 
-// ---- how numbers lie in the file
-// -----------------------------------------------------------------
+// ---- how numbers lie in the file ----------------------------------------------------------------
 
 // Numbers have four bytes in memory.
 constexpr std::size_t number_bytes = 4;
@@ -206,8 +205,7 @@ Type number_of(const Form& form) {
 // That of the view, on all ranks.
 const Form* form_now = &forms[0];
 
-// ---- calls
-// ---------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 // Memory of `elements` ints, contiguous or with gaps, and its bytes from the origin on.
 std::size_t make_memory(Type& memory, int elements) {
