@@ -1166,6 +1166,11 @@ IN_VAIN = ("read_at_all", "iwrite_at_all", "write_at_all_begin", "write_ordered"
 OF_METADATA = ("sync", "get_size", "open")
 
 
+def of_metadata(found: dict[str, str]) -> set[str]:
+    """What ranks saw. Each of them asks for the size by itself, so their texts may differ."""
+    return {found[name].replace(" by another text", "") if name == "get_size" else found[name] for name in OF_METADATA}
+
+
 @pytest.mark.parametrize("server", ["NFS"], indirect=True)
 @pytest.mark.parametrize("fault", ["hangs", "ends"])
 def test_a_server_that_fails_in_a_transfer(server: Server, tmp_path: Path, fault: str) -> None:
@@ -1179,7 +1184,7 @@ def test_a_server_that_fails_in_a_transfer(server: Server, tmp_path: Path, fault
             relay.hang if fault == "hangs" else relay.end,
             relay.go_on if fault == "hangs" else relay.begin,
         )
-    assert {found[name] for name in OF_METADATA} == {ON_ALL_RANKS["I/O"]}, found
+    assert of_metadata(found) == {ON_ALL_RANKS["I/O"]}, found
 
 
 @pytest.mark.parametrize("server", ["CEPH"], indirect=True)
@@ -1204,7 +1209,7 @@ def test_osds_that_fail_in_a_transfer(server: Server, tmp_path: Path, fault: str
     finally:  # the folder is removed through them
         on_rig("thaw", "ceph")
         on_rig("up", "ceph")
-    assert {found[name] for name in OF_METADATA} <= {ON_ALL_RANKS["I/O"], ON_ALL_RANKS["done"]}, found
+    assert of_metadata(found) <= {ON_ALL_RANKS["I/O"], ON_ALL_RANKS["done"]}, found
     assert found.get("closing that", ON_ALL_RANKS["done"]) == ON_ALL_RANKS["done"], found
 
 
