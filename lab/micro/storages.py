@@ -6,6 +6,8 @@ moves files in pieces of 4 MiB, 4 at once (ferry-micro streams). Writes end with
 
 ceph-streams   fio on ceph-fuse, one file per stream. fio makes one call after another (psync) on its
                own ceph-fuse with default settings, helped by page cache and readahead.
+ceph-mapped    a program that reads a file in calls of 1 MiB, in a folder of ferry-mount (which ferry run
+               --map makes) and on a new ceph-fuse with default settings.
 ceph-striping  one large file on one OSD of CephFS, and striped over four. Each OSD has a rate limit,
                because they share one machine; the rig must not run before.
 nfs-copies     nfs-cp of libnfs-utils, from and to a file in /dev/shm; its whole time counts. `ferry
@@ -35,6 +37,13 @@ STATE = ROOT / ".ferry" / "rig"
 CEPH_CONFIGURATION = STATE / "ceph" / "ceph.conf"
 KINDS = ("write", "read")
 STREAM_TARGETS = {1: 1.0, 4: 1.2}
+MAPPED_TARGET = 1.0
+READER = """import os, sys, time
+begin = time.perf_counter()
+file = os.open(sys.argv[1], os.O_RDONLY)
+while os.read(file, 1 << 20):
+    pass
+print(time.perf_counter() - begin)"""
 STRIPING_TARGET, OSDS, STRIPE_BYTES, FILES_MAX = 3.0, 4, MIB, 200
 COPY_TARGET = 1.5
 BARE_CONNECTIONS, BARE_DEPTH = 4, 2  # the fastest of those tried
@@ -126,6 +135,29 @@ def ceph_streams(options: argparse.Namespace) -> None:
                     "fio": lambda kind=kind, streams=streams: fio_on_fuse(kind, size, streams),
                 }
                 compare(f"ceph {kind}, {streams} of {size // MIB} MiB", ways, "fio", target, options)
+
+
+def read_on_fuse(name: str) -> float:
+    """Reads a file by the program on ceph-fuse; its seconds."""
+    with fuse() as folder:
+        return float(output(sys.executable, "-c", READER, folder / name))
+
+
+def read_mapped(root: str, name: str) -> float:
+    """Reads it in a mapped folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        maps = json.dumps([{"folder": folder, "target": root}])
+        program = (sys.executable, sys.executable, "-c", READER, f"{folder}/{name}")
+        return float(output(BUILD / "ferry-mount", maps, *program))
+
+
+def ceph_mapped(options: argparse.Namespace) -> None:
+    """See the module."""
+    size = options.bytes or 64 * MIB
+    with rig("ceph") as uri:
+        stream("write", uri("mapped"), size)
+        ways = {"Ferry": lambda: read_mapped(uri(""), "mapped0"), "ceph-fuse": lambda: read_on_fuse("mapped0")}
+        compare(f"ceph mapped read of {size // MIB} MiB", ways, "ceph-fuse", MAPPED_TARGET, options)
 
 
 def servers_of(path: Path, objects: int) -> set[int]:
@@ -251,8 +283,8 @@ def remote_reads(options: argparse.Namespace) -> None:
 
 
 GROUPS = {
-    "ceph-streams": ceph_streams, "ceph-striping": ceph_striping, "nfs-copies": nfs_copies,
-    "remote-reads": remote_reads,
+    "ceph-streams": ceph_streams, "ceph-mapped": ceph_mapped, "ceph-striping": ceph_striping,
+    "nfs-copies": nfs_copies, "remote-reads": remote_reads,
 }  # fmt: skip
 
 
@@ -261,7 +293,7 @@ def main() -> None:
     made = parser("storages", __doc__)
     made.add_argument("group", choices=GROUPS)
     made.add_argument("--pairs", type=int, default=judge.PAIRS_MIN)
-    made.add_argument("--bytes", type=int, help="of a file; 256 MiB, striped 64 MiB; a multiple of 4 MiB")
+    made.add_argument("--bytes", type=int, help="of a file; 256 MiB, mapped and striped 64 MiB; a multiple of 4 MiB")
     made.add_argument("--mbps", type=int, default=400, help="of each OSD of ceph-striping")
     made.add_argument("--memory", action="store_true", help="the NFS server stores in memory")
     options = made.parse_args()
