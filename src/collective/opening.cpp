@@ -288,7 +288,8 @@ int File::Impl::prepare_here() {
     // A thread of ours may use it (Orders), and one of the program's that did not open it.
     int threads = MPI_THREAD_SINGLE;
     MPI_Query_thread(&threads);
-    file_.emplace(*storage_, counts_, writes_out_, threads >= MPI_THREAD_SERIALIZED);
+    const bool changes = threads >= MPI_THREAD_SERIALIZED || calls_no_mpi();
+    file_.emplace(*storage_, counts_, writes_out_, changes);
   } catch (...) {
     const int error = caught_error();
     return error != 0 ? error : EIO;
