@@ -658,6 +658,7 @@ void OpenedFile::close() {
   converting_view_.reset();
   tally_->close();
   file_.close();
+  destroy_freed();
   const bool removes = alone_ && (mode_ & MPI_MODE_DELETE_ON_CLOSE) != 0;
   if (removes && is_first_rank_) remove_file(file_.path());
   if (error != 0) throw Error(error, "closing " + file_.path());

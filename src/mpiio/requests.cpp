@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -55,35 +56,51 @@ struct PendingRequest {
   }
 };
 
-// Requests that the library has freed. MPICH 4.0 does that under a lock of its own that some of its
-// functions take, too, among them those that free a datatype; Open MPI at times on the thread that
-// carries out transfers, which must not have the last one of a file, whose end waits for it.
-struct FreedRequests {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<PendingRequest>> all;
-
-  static FreedRequests& get() {
-    static FreedRequests& freed = *new FreedRequests;
-    return freed;
-  }
-  void add(std::unique_ptr<PendingRequest> pending) {
-    const std::lock_guard guard(mutex);
-    all.push_back(std::move(pending));
-  }
-  // To be called outside the library's functions.
-  void destroy() {
-    std::vector<std::unique_ptr<PendingRequest>> old;
-    const std::lock_guard guard(mutex);
-    old.swap(all);
-  }
-};
-
 // Whether any thread may tell the library that a request is done.
 bool may_use_threads() {
   int provided = 0;
   PMPI_Query_thread(&provided);
   return provided == MPI_THREAD_MULTIPLE;
 }
+
+// Where several threads are allowed, the one that carries it out does this.
+int complete(PendingRequest& pending) {
+  if (may_use_threads() || std::exchange(pending.is_complete, true)) return MPI_SUCCESS;
+  return PMPI_Grequest_complete(pending.request);
+}
+
+// Requests that the library has freed, with the data of their transfers, which may still be under
+// way. MPICH 4.0 frees under a lock of its own that some of its functions take, too, among them
+// those that free a datatype; Open MPI at times on the thread that carries out transfers, which
+// must not have the last one of a file, whose end waits for it.
+class FreedRequests {
+ public:
+  static FreedRequests& get() {
+    static FreedRequests& freed = *new FreedRequests;
+    return freed;
+  }
+  void add(std::unique_ptr<PendingRequest> pending) {
+    const std::lock_guard guard(mutex_);
+    all_.push_back(std::move(pending));
+  }
+  // To be called outside the library's functions, by a thread that may call it.
+  void destroy_ended() {
+    std::vector<std::unique_ptr<PendingRequest>> some;
+    {
+      const std::lock_guard guard(mutex_);
+      some.swap(all_);
+    }
+    std::erase_if(some, [](const auto& pending) {
+      return pending->transfer.test() && complete(*pending) == MPI_SUCCESS;
+    });
+    const std::lock_guard guard(mutex_);
+    std::move(some.begin(), some.end(), std::back_inserter(all_));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<PendingRequest>> all_;
+};
 
 int fill_in_pending(void* state, MPI_Status* status) {
   auto& pending = *static_cast<PendingRequest*>(state);
@@ -103,12 +120,6 @@ int free_pending(void* state) {
   if (!may_use_threads()) pending_requests().erase(pending.get());
   FreedRequests::get().add(std::move(pending));
   return MPI_SUCCESS;
-}
-
-// Where several threads are allowed, the one that carries it out does this.
-int complete(PendingRequest& pending) {
-  if (may_use_threads() || std::exchange(pending.is_complete, true)) return MPI_SUCCESS;
-  return PMPI_Grequest_complete(pending.request);
 }
 
 #ifdef MPICH_VERSION
@@ -184,7 +195,7 @@ bool can_be_pending() {
 
 void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer transfer,
                   std::function<std::int64_t(std::int64_t)> finish) {
-  FreedRequests::get().destroy();
+  destroy_freed();
   // The request has it until free_pending().
   auto* pending = std::make_unique<PendingRequest>().release();
   pending->handle = handle;
@@ -192,12 +203,15 @@ void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer tr
   pending->finish = std::move(finish);
   start_pending(pending, request);
   pending->request = *request;
-  if (!may_use_threads()) pending_requests().insert(pending);
-  // A program may free its request before the transfer ends, which needs its data until then.
-  pending->transfer.when_done(
-      [made = *request, completes = may_use_threads(), kept = pending->finish] {
-        if (completes) PMPI_Grequest_complete(made);
-      });
+  if (may_use_threads()) {
+    pending->transfer.when_done([made = *request] { PMPI_Grequest_complete(made); });
+  } else {
+    pending_requests().insert(pending);
+  }
+}
+
+void destroy_freed() {
+  FreedRequests::get().destroy_ended();
 }
 
 void look_at_pending() {

@@ -29,6 +29,9 @@ bool can_be_pending();
 void make_pending(MPI_Request* request, MPI_File handle, collective::Transfer transfer,
                   std::function<std::int64_t(std::int64_t)> finish);
 
+// Destroys those that the program has freed and that are done.
+void destroy_freed();
+
 // Looks at all of them, where MPI allows one thread. See calls.hpp.
 void look_at_pending();
 
