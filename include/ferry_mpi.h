@@ -188,9 +188,9 @@ int64_t ferry_mpi_size(ferry_mpi_file* file);
 // one at a time in that order. Its memory must stay valid, and may not be used, until
 // ferry_mpi_transfer_wait() or ferry_mpi_transfer_test() says that it is done, or until the next
 // blocking collective call of the file. Where MPI was not initialised with MPI_THREAD_MULTIPLE,
-// waiting and testing carry it out (but of a file of one rank), and MPI_Finalize what is left,
-// without errors. With it, wait for all transfers before MPI_Finalize: MPICH may abort in it
-// otherwise.
+// waiting and testing carry it out, and MPI_Finalize what is left, without errors; a file of one
+// rank has a thread for that. With MPI_THREAD_MULTIPLE, wait for all transfers before MPI_Finalize:
+// MPICH may abort in it otherwise.
 typedef struct ferry_mpi_transfer ferry_mpi_transfer;
 
 // Collective. Start a transfer and return 0. Errors, also of arguments, are those of

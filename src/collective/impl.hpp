@@ -181,6 +181,9 @@ class File::Impl {
   std::int64_t carry_out(Direction direction, std::int64_t offset, const void* base,
                          const TypeMap& memory, std::int64_t count, Timing timing);
   void close_here();
+  // Closes what this rank has, and returns an errno. A client of servers, which goes on after it
+  // (kept_storage.hpp), would keep data and the file's size for itself: it hands them over first.
+  int let_go();
   // Of a transfer without an error, on this rank.
   void count_transfer(Method method, std::int64_t bytes);
   void tell_counts();

@@ -132,6 +132,7 @@ File::Impl::~Impl() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (orders_ && finalized == 0) orders_->finish_all();
+  let_go();  // errors are lost where nobody closed
   if (hints_ != MPI_INFO_NULL && finalized == 0) MPI_Info_free(&hints_);
 }
 
@@ -335,8 +336,7 @@ void File::Impl::close() {
       close_here();
     });
   } catch (const Mismatch&) {
-    file_.reset();
-    storage_.reset();
+    let_go();
     throw;
   }
 }
@@ -344,10 +344,19 @@ void File::Impl::close() {
 void File::Impl::close_here() {
   int error = orders_->untold_error();
   if (mpiio_.is_open()) keep(error, mpiio_.close());
+  keep(error, let_go());
+  team_->agree(error, "closing", path_);
+}
+
+int File::Impl::let_go() {
+  int error = 0;
+  const bool may_keep =
+      (flags_ & O_ACCMODE) != O_RDONLY && storage::scheme_of(path_) != storage::Scheme::posix;
+  if (file_ && may_keep) keep(error, outcome_of([&] { return file_->sync(); }));
   if (file_) keep(error, outcome_of([&] { return file_->close(); }));
   file_.reset();
-  storage_.reset();  // clients of servers may hand over the file's size only when they end
-  team_->agree(error, "closing", path_);
+  storage_.reset();
+  return error;
 }
 
 }  // namespace ferry::collective

@@ -3,6 +3,7 @@
 
 #include "collective/kept_storage.hpp"
 #include "collective/world.hpp"
+#include "support/failing_storage.hpp"
 #include "support/striped_storage.hpp"
 
 namespace ferry::collective {
@@ -33,6 +34,25 @@ TEST(Files, OfServersShareAStorageUntilMpiEnds) {
   EXPECT_EQ(storage_for("nfs://server/b"), kept);
   EXPECT_NE(storage_for("/a"), kept);
   ended_by_finalize = kept;
+}
+
+// It may live on, and be killed, with what it has not handed over.
+TEST(Files, OfServersHandTheirDataOverWhenTheyAreClosed) {
+  const auto storage = std::make_shared<FailingStorage>(Random());
+  const std::string mine = of_rank(rank());
+  const auto error_of_closing = [&](const char* path, int flags) {
+    File file(MPI_COMM_SELF, path, flags, Options(), storage);
+    if (flags != O_RDONLY) {
+      EXPECT_EQ(file.write_at_all(0, bytes_of(mine)), piece_bytes);
+    }
+    storage->faults.syncs = 1;
+    const int error = error_of([&] { file.close(); });
+    storage->faults.syncs = 0;
+    return error;
+  };
+  EXPECT_EQ(error_of_closing("ceph:/f", O_CREAT | O_RDWR), EIO);
+  EXPECT_EQ(error_of_closing("ceph:/f", O_RDONLY), 0);
+  EXPECT_EQ(error_of_closing("/f", O_CREAT | O_RDWR), 0);
 }
 
 TEST(Files, OneForEachRank) {
