@@ -315,10 +315,20 @@ stage_storages() {
   nfs=$!
   set +m
   # shellcheck disable=SC2064 # these values
-  trap "kill -- -$nfs 2>/dev/null || true; cat '$report'; rm -f '$report'; stop_rigs" EXIT
+  trap "end_of_nfs $nfs '$report'; stop_rigs" EXIT
   test_on_failing_ceph
   wait "$nfs" || status=$?
   return "$status"
+}
+
+# PID REPORT: prints what the tests of NFS printed, and ends them if they still run.
+end_of_nfs() {
+  if kill -- "-$1" 2>/dev/null; then
+    wait "$1" || true
+    printf 'the tests of NFS were stopped before their end\n' >>"$2"
+  fi
+  cat "$2"
+  rm -f "$2"
 }
 
 # Storages without Debian packages are tested on the mocks in tests/mocks.
@@ -349,7 +359,7 @@ test_on_nfs() {
   "$setup_python" -m pytest tests/python/test_remote_storages.py -q
   "$setup_python" -m pytest lab/tests/run/test_remote_bench.py -q
   build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*'
-  timeout 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Nfs' ||
+  timeout --foreground 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Nfs' ||
     setup_die "programs on mapped folders of NFS failed, or did not end within 120 s"
   build/release/hdf5_tests --gtest_brief=1 --gtest_filter='*/NFS'
   "$setup_python" -m pytest tests/python/test_unchanged_programs.py tests/python/test_mpi_io.py tests/python/test_hdf5.py -q -k NFS
