@@ -275,7 +275,7 @@ class Client {
     const std::int64_t got =
         make("fstat", disk_of(file), [&] { return calls_.fstat(handle, &status); });
     if (got < 0 && got != -ESHUTDOWN) world_.files[file].end_failed(call);
-    if (got == 0 && status.size_bytes > file_bytes_max) fail("a size that no call made");
+    if (got == 0 && status.size_bytes > file_bytes_max) fail("a size beyond all calls");
   }
 
   // ---- appended records
