@@ -225,7 +225,7 @@ class SizeSearch {
 
   // Without recursion: a history may have some hundred calls.
   bool finds_an_order(std::uint64_t first) {
-    std::vector<State> left{{std::vector<std::uint8_t>(clients_.size()), first}};
+    std::vector<State> left{{std::vector<std::uint16_t>(clients_.size()), first}};
     while (!left.empty()) {
       const State state = std::move(left.back());
       left.pop_back();
@@ -246,7 +246,7 @@ class SizeSearch {
 
  private:
   struct State {
-    std::vector<std::uint8_t> made;  // by each client
+    std::vector<std::uint16_t> made;  // by each client
     std::uint64_t size;
     bool operator<(const State& other) const {
       return std::tie(made, size) < std::tie(other.made, other.size);

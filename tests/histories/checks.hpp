@@ -3,7 +3,8 @@
 // - Inside one device a read finds what a write has finished, whatever the placements. While a
 // write
 //   is under way, a read may find its bytes and a later one old bytes, where one of them goes past
-//   the cache. If all go through it, every byte is a linearisable register.
+//   the cache. If all go through it, every byte is a linearisable register (checked where nothing
+//   truncates).
 // - Between domains (devices, bulk transfers, processes) it is close-to-open: a read finds what was
 //   published before its handle was opened.
 // - Appended records are there once, whole, and in an order that agrees with real time.

@@ -131,6 +131,7 @@ class Recorder {
   // `call` gives the file this size.
   template <class Call>
   void cut(FileName file, std::uint64_t size, const Call& call) {
+    if (!log().has_room(0)) return;
     RecordedCall event = event_of(CallKind::cut, file, {size, 0});
     event.began = now();
     const std::int64_t error = call();

@@ -79,7 +79,8 @@ class HeldUpService : public testing::TestWithParam<unsigned> {
   std::thread hold_it_up() {
     hung = rig->calls(0).open((std::string(test::TwoStorages::prefix) + "hung").c_str(), O_RDONLY);
     EXPECT_GT(hung, 0);
-    for (;;) {
+    constexpr int tries_max = 20;
+    for (int tries = 1;; ++tries) {
       const std::uint64_t before = taken_back(0);
       storage->all_hang = true;
       std::thread caller([this, file = hung] {
@@ -88,6 +89,10 @@ class HeldUpService : public testing::TestWithParam<unsigned> {
       });
       EXPECT_TRUE(eventually([&] { return served() == 1 || taken_back(0) > before; }));
       if (served() == 1 || HasFailure()) return caller;
+      if (tries == tries_max) {
+        ADD_FAILURE() << "the executor begins no call";
+        return caller;
+      }
       // On a busy machine the executor may get a CPU too late: once more.
       storage->all_hang = false;
       caller.join();

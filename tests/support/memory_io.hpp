@@ -67,6 +67,7 @@ class MemoryFiles {
     if (handle < 1) return -EBADF;
     if ((faults.handle == 0 || faults.handle == handle) && fails(faults.writes_one_in)) {
       ++failed_writes;
+      has_failed_ = true;
       return -faults.error;
     }
     File& file = files_.at(static_cast<std::size_t>(handle - 1));
@@ -74,6 +75,7 @@ class MemoryFiles {
     auto at = static_cast<std::size_t>(offset);
     std::int64_t done = 0;
     std::size_t limit = limit_of(faults.short_writes_one_in, pieces, count);
+    if (limit != ~std::size_t{0}) has_failed_ = true;
     for (std::uint32_t i = 0; i < count && limit > 0; ++i) {
       const std::size_t bytes = std::min<std::size_t>(pieces[i].bytes, limit);
       limit -= bytes;
@@ -196,7 +198,11 @@ class MemoryFiles {
       const std::size_t rest = at < file.data.size() ? file.data.size() - at : 0;
       const std::size_t step = std::min({std::size_t{pieces[i].bytes}, rest, limit});
       limit -= step;
-      copy_what_differs(pieces[i].data, file.data.data() + at, step);
+      if (has_failed_) {
+        copy_what_differs(pieces[i].data, file.data.data() + at, step);
+      } else {
+        std::memcpy(pieces[i].data, file.data.data() + at, step);
+      }
       at += step;
       got += static_cast<std::int64_t>(step);
       if (step < pieces[i].bytes) break;
@@ -236,6 +242,7 @@ class MemoryFiles {
   mutable std::mutex mutex_;
   std::vector<File> files_;
   std::map<std::uint32_t, Answer> answers_;
+  bool has_failed_ = false;  // a write, at least in part
   Random random_;
 };
 

@@ -128,6 +128,8 @@ class BoundedPoolTest : public testing::Test {
       EXPECT_TRUE(eventually([&] { return gate->waiting == 1 || call->over(); }));
       if (gate->waiting == 1 || HasFailure()) return call;
       EXPECT_TRUE(ends(operation, -ETIMEDOUT));
+      gate->open();  // a thread may have begun it after all
+      gate = std::make_shared<Gate>();
     }
   }
   // Makes a pool whose threads are all late, at the gate.
