@@ -128,23 +128,34 @@ def holds(file: Path, form: str) -> bytes:
     return b"" if form == "latest" else file.read_bytes()  # that form has the time in it
 
 
+def without_the_driver(
+    file: Path, steps: int, form: str
+) -> tuple[tuple[object, ...], subprocess.CompletedProcess[str]]:
+    """The words of the random program, and what it does with them. HDF5 1.14 fails by itself with its page buffer
+    at some seeds: then another one is taken."""
+    for seed in range(SEED, SEED + 20):
+        words = seed, steps, json.dumps(FORMS[form])
+        plain = h5py_program(RANDOM, file, *words)
+        if plain.returncode == 0:
+            return words, plain
+        assert form == "page buffer", plain.stderr
+    raise AssertionError(f"HDF5 fails at all seeds from {SEED} on: {plain.stderr}")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_program_does_the_same(tmp_path: Path, form: str) -> None:
-    words = SEED, 150, json.dumps(FORMS[form])
-    plain = h5py_program(RANDOM, tmp_path / "plain", *words)
+    words, plain = without_the_driver(tmp_path / "plain", 150, form)
     driven = h5py_program(RANDOM, tmp_path / "driven", *words, **DRIVEN)
-    assert (driven.returncode, driven.stdout, driven.stderr) == (plain.returncode, plain.stdout, plain.stderr)
-    assert plain.returncode == 0, plain.stderr
-    assert holds(tmp_path / "driven", form) == holds(tmp_path / "plain", form), f"seed {SEED}"
+    assert (driven.returncode, driven.stdout, driven.stderr) == (0, plain.stdout, plain.stderr), words
+    assert holds(tmp_path / "driven", form) == holds(tmp_path / "plain", form), words
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_program_does_the_same_on_a_server(server: Server, tmp_path: Path, form: str) -> None:
-    words = SEED, 80, json.dumps(FORMS[form])
-    plain = h5py_program(RANDOM, tmp_path / "plain", *words)
+    words, plain = without_the_driver(tmp_path / "plain", 80, form)
     driven = h5py_program(RANDOM, server.named("driven"), *words, **DRIVEN)
-    assert (driven.returncode, driven.stdout, driven.stderr) == (0, plain.stdout, ""), f"seed {SEED}"
-    assert holds(server.folder / "driven", form) == holds(tmp_path / "plain", form), f"seed {SEED}"
+    assert (driven.returncode, driven.stdout, driven.stderr) == (0, plain.stdout, ""), words
+    assert holds(server.folder / "driven", form) == holds(tmp_path / "plain", form), words
 
 
 def test_what_a_program_leaves_open_is_written_at_its_end(server: Server) -> None:
