@@ -166,6 +166,7 @@ TEST_F(CephEviction, LostClientsEnd) {
     const auto file = open_unhurried(at("f"), O_RDWR | O_CREAT);
     ASSERT_EQ(driver->pwrite(file, arena.data(), 10, 0), 10);
     evict();
+    EXPECT_TRUE(finds_it([&] { return driver->path_call(Kind::path_status, at("f")); }));
     EXPECT_EQ(driver->simple(Kind::sync, file), -ESHUTDOWN);
   }
   EXPECT_EQ(driver->try_open(at("f"), O_RDONLY), 0);
