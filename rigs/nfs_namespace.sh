@@ -2,6 +2,8 @@
 # DIR MEMORY: runs in the mount namespace of the rig `nfs`. Becomes the NFS server.
 set -euo pipefail
 dir=$1
+# The mount of the rig beside would stay here when that ends, or is lost.
+umount --lazy "$dir/../ceph/mount" 2>/dev/null || true
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/ganesha /run/rpcbind
 if [[ -n $2 ]]; then mount -t tmpfs -o mode=755 tmpfs "$dir/export"; fi
