@@ -399,9 +399,9 @@ test_on_failing_ceph() {
   fi
   rigs/rig down ceph
   rigs/rig up ceph --disk --mount >/dev/null || setup_die "the rig ceph --disk --mount did not come up"
-  FERRY_TEST_CEPH_DISK=1 timeout 420 build/release/storage_tests --gtest_brief=1 \
+  FERRY_TEST_CEPH_DISK=1 timeout 600 build/release/storage_tests --gtest_brief=1 \
     --gtest_filter='CephFaults*:CephKills*:CephEviction*:CephMountEviction*' ||
-    setup_die "tests of Ceph's servers that hang or are killed failed, or did not end within 420 s"
+    setup_die "tests of Ceph's servers that hang or are killed failed, or did not end within 600 s"
   FERRY_TEST_CEPH_DISK=1 "$setup_python" -m pytest tests/python/test_mpi_io.py -q -k osds_that_fail
 }
 
