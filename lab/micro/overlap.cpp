@@ -5,8 +5,8 @@
 //
 // Each rank moves MIB mebibytes in pieces of 64 KiB that take turns with the others', and computes
 // for MS milliseconds of an idle CPU. THREAD: multiple or single. "alone": by calls that are not
-// collective, each rank's data in one piece. Prints a line of JSON for each
-// way: seconds of each step on the slowest rank.
+// collective, each rank's data in one piece. Prints a line of JSON for each way: seconds of each
+// step on the slowest rank.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

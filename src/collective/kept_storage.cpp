@@ -1,7 +1,6 @@
 #include "collective/kept_storage.hpp"
 
 #include <mutex>
-#include <utility>
 
 #include "base/forks.hpp"
 #include "collective/orders.hpp"
@@ -20,8 +19,8 @@ struct KeptStorage {
 }  // namespace
 
 std::shared_ptr<storage::Storage> storage_for(const std::string& path) {
-  if (storage::scheme_of(path) == storage::Scheme::posix) return storage::make_router();
-  if (!complete_before_finalize()) return storage::make_router();
+  if (storage::scheme_of(path) == storage::Scheme::posix || !complete_before_finalize())
+    return storage::make_router();
   auto& kept = of_this_process<KeptStorage>();
   const std::lock_guard lock(kept.mutex);
   if (kept.ended) return storage::make_router();
@@ -29,13 +28,12 @@ std::shared_ptr<storage::Storage> storage_for(const std::string& path) {
   return kept.storage;
 }
 
-// Its end waits for servers, so it is not under the lock.
 void release_kept_storage() {
   auto& kept = of_this_process<KeptStorage>();
-  std::unique_lock lock(kept.mutex);
+  std::shared_ptr<storage::Storage> released;  // its end waits for servers, outside the lock
+  const std::lock_guard lock(kept.mutex);
   kept.ended = true;
-  const std::shared_ptr<storage::Storage> released = std::exchange(kept.storage, nullptr);
-  lock.unlock();
+  released.swap(kept.storage);
 }
 
 }  // namespace ferry::collective

@@ -9,9 +9,8 @@
 // N3  So does whoever waits in a blocking call. Therefore all transfers of a process advance,
 //     whichever of them a rank waits for, and no order in which ranks wait is a deadlock.
 // N4  test() executes what can be executed without waiting.
-// N5  start() executes what comes before the ranks meet: up to end_of_beginning(), or where it
-// waits
-//     first.
+// N5  start() executes what comes before the ranks meet: up to end_of_beginning(), or to its first
+//     wait.
 // N6  A fiber that pauses holds no lock for which another one would wait without a pause.
 #pragma once
 

@@ -1,8 +1,7 @@
 // What recorded histories of files have to obey, given when each call began and ended.
 //
-// - Inside one device a read finds what a write has finished, whatever the placements. While a
-// write
-//   is under way, a read may find its bytes and a later one old bytes, where one of them goes past
+// - Inside one device a read finds what a write has finished, whatever the placements. While one is
+//   under way, a read may find its bytes and a later read old bytes, where one of them goes past
 //   the cache. If all go through it, every byte is a linearisable register (checked where nothing
 //   truncates).
 // - Between domains (devices, bulk transfers, processes) it is close-to-open: a read finds what was
