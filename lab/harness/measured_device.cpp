@@ -16,8 +16,12 @@ void MeasuredDevice::verify_write(const CellRun& run, const Sample& sample,
     complete_written(cell, run.pattern_seed, sample.calls_of_part);
   }
   verify_written(cell, run.pattern_seed);
-  if (!cell.check) return;
-  Cell back = cell;
+  read_back(run, stopped);
+}
+
+void MeasuredDevice::read_back(const CellRun& run, const std::atomic<bool>& stopped) {
+  if (!run.cell.check || run.cell.mixes()) return;
+  Cell back = run.cell;
   back.operation = MeasuredOperation::read;
   back.expect_pattern_seed = run.pattern_seed;
   verify_reads(back, stopped);

@@ -48,6 +48,11 @@ class MeasuredDevice {
   virtual void add_facts(nlohmann::ordered_json& /*environment*/) const {}
   // Ends calls that are under way, where that can be done. Thread-safe, and does not throw.
   virtual void shutdown(std::chrono::milliseconds deadline) = 0;
+
+ protected:
+  // What a write cell has written, in whole, if the cell wants that checked through its own
+  // interface.
+  void read_back(const CellRun& run, const std::atomic<bool>& stopped);
 };
 
 // The plan's device, set up in this way. Throws PlanError for one that the program does not have,

@@ -194,12 +194,16 @@ void check_on_ranks(const Cell& cell, const Fields& fields) {
                                     cell.order != ByteOrder::native),
                    "streams", "needs pattern blocks, and excludes file_per_writer and byte_order");
   fields.refuse_if(
-      !cell.streams && (cell.segments > 1 || cell.file_per_thread || cell.check ||
-                        cell.offsets != Offsets::sequential || cell.overwrite ||
-                        cell.reorder != Reorder::none || cell.keep || cell.expect_pattern_seed),
+      !cell.streams &&
+          (cell.segments > 1 || cell.file_per_thread || cell.check ||
+           cell.offsets != Offsets::sequential || cell.overwrite || cell.reorder != Reorder::none ||
+           cell.keep || cell.expect_pattern_seed || cell.latency || cell.direct || cell.mixes() ||
+           cell.deadline_ms != 0 || cell.time_ms != 0 || cell.rate_bytes_per_s != 0),
       "streams",
-      "is needed by segments, file_per_rank, random, reorder, check, overwrite, keep "
-      "and expect_pattern_seed");
+      "is needed by segments, file_per_rank, offsets, reorder, check, overwrite, keep, latency, "
+      "direct, mixed calls, deadline_ms, time_ms, rate_bytes_per_s and expect_pattern_seed");
+  fields.refuse_if(cell.direct && interface != Interface::posix && interface != Interface::ferry,
+                   "direct", "is for interface posix and ferry with device ranks");
   fields.refuse_if(cell.flushes(), "sync", "must be none or fsync with device ranks");
 }
 
@@ -286,8 +290,8 @@ Number number_of(const std::string& text) {
 }
 
 // "sequential", "random", "zipf:1.1" or "hotspot:20/80".
-void read_offsets(Fields& fields, Cell& cell) {
-  const std::string text = fields.has("pattern") ? fields.text("pattern") : "sequential";
+void read_offsets(Fields& fields, const char* key, Cell& cell) {
+  const std::string text = fields.has(key) ? fields.text(key) : "sequential";
   if (text == "sequential") return;
   if (text == "random") {
     cell.offsets = Offsets::random;
@@ -308,13 +312,13 @@ void read_offsets(Fields& fields, Cell& cell) {
     cell.hot_call_percent = number_of<unsigned>(value.substr(std::min(slash + 1, value.size())));
     if (cell.hot_file_percent - 1 < 99 && cell.hot_call_percent - 1 < 100) return;
   }
-  fields.fail("pattern", "'" + text +
-                             "' is none of sequential, random, zipf:EXPONENT (above 0, at most 10) "
-                             "and hotspot:FILE/CALLS (percent)");
+  fields.fail(key, "'" + text +
+                       "' is none of sequential, random, zipf:EXPONENT (above 0, at most 10) "
+                       "and hotspot:FILE/CALLS (percent)");
 }
 
 void read_of_threads(const json& object, Fields& fields, Cell& cell) {
-  read_offsets(fields, cell);
+  read_offsets(fields, "pattern", cell);
   cell.program = static_cast<Program>(fields.choice("program", program_names, 0));
   cell.placement = static_cast<device::Placement>(fields.choice("placement", placement_names, 0));
   fields.number("transfer_bytes", cell.transfer_bytes, 1, bytes_max / threads_max);
@@ -328,17 +332,10 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   fields.number("start_delay_ms", cell.start_delay_ms, 0, deadline_ms_max);
   fields.number("open_files", cell.open_files, 0, files_max);
   fields.flag("barriers", cell.barriers);
-  fields.number("deadline_ms", cell.deadline_ms, 0, deadline_ms_max);
-  fields.number("time_ms", cell.time_ms, 0, deadline_ms_max);
-  fields.number("ramp_ms", cell.ramp_ms, 0, deadline_ms_max);
-  fields.number("rate_bytes_per_s", cell.rate_bytes_per_s, 0, bytes_max);
-  fields.flag("latency", cell.latency);
   fields.number("sync_every_calls", cell.sync_every_calls, 0, calls_max);
   fields.number("variant", cell.variant, 0, variants_max - 1);
-  fields.flag("direct", cell.direct);
   fields.flag("warm", cell.warm);
   fields.flag("rewrite", cell.rewrite);
-  fields.number("read_percent", cell.read_percent, 0, 99);
   fields.number("buffer_offset_bytes", cell.buffer_offset_bytes, 0, buffer_offset_bytes_max);
   if (fields.has("cache_switches"))
     cell.cache_switches = read_switches(object["cache_switches"], fields);
@@ -357,9 +354,7 @@ void read_of_ranks(Fields& fields, Cell& cell) {
   fields.flag("file_per_writer", cell.file_per_writer);
   fields.flag("streams", cell.streams);
   fields.flag("file_per_rank", cell.file_per_thread);
-  bool random = false;
-  fields.flag("random", random);
-  if (random) cell.offsets = Offsets::random;
+  read_offsets(fields, "offsets", cell);
   fields.number("ranks", cell.threads, 1, ranks_max);
   fields.number("writers", cell.writers, 0, ranks_max);
   fields.number("transfer_bytes", cell.transfer_bytes, 1, ranks_transfer_bytes_max);
@@ -389,14 +384,21 @@ Cell read_cell(const json& object, const std::string& where, Device device) {
   fields.flag("cold", cell.cold);
   fields.flag("overwrite", cell.overwrite);
   fields.flag("keep", cell.keep);
+  fields.flag("direct", cell.direct);
+  fields.flag("latency", cell.latency);
+  fields.number("deadline_ms", cell.deadline_ms, 0, deadline_ms_max);
+  fields.number("time_ms", cell.time_ms, 0, deadline_ms_max);
+  fields.number("ramp_ms", cell.ramp_ms, 0, deadline_ms_max);
+  fields.number("rate_bytes_per_s", cell.rate_bytes_per_s, 0, bytes_max);
+  fields.number("read_percent", cell.read_percent, 0, 99);
   fields.number("seed", cell.seed, 0, UINT64_MAX);
   fields.number("expect_pattern_seed", cell.expect_pattern_seed, 0, UINT64_MAX);
   if (device == Device::ranks) {
     read_of_ranks(fields, cell);
   } else {
     read_of_threads(object, fields, cell);
-    cell.rewrite = cell.rewrite || mixed;
   }
+  cell.rewrite = cell.rewrite || mixed;
   fields.refuse_unknown();
   fields.refuse_if(mixed != cell.mixes(), "read_percent", "is needed by operation mixed alone");
   check(cell, fields, device);

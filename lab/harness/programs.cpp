@@ -83,20 +83,21 @@ class Pace {
         output_(output),
         calls_(input.cell.time_ms == 0 ? input.cell.calls_per_thread() : UINT64_MAX),
         begin_ns_(now_ns()),
-        ramp_ns_(begin_ns_ + input.cell.ramp_ms * ns_per_ms),
+        ramp_ns_(input.cell.ramp_ms * ns_per_ms),
         limit_ms_(input.cell.deadline_ms + input.cell.ramp_ms + input.cell.time_ms),
-        end_ns_(limit_ms_ == 0 ? UINT64_MAX : begin_ns_ + limit_ms_ * ns_per_ms),
+        end_ns_(limit_ms_ == 0 ? UINT64_MAX - begin_ns_ : limit_ms_ * ns_per_ms),
         timed_mask_(latency_stride(input.cell) - 1) {}
 
   // Whether there is another call. Waits until it is due, or the time is over.
   bool has_call(std::uint64_t call) {
     if (call >= calls_ || is_over_) return false;
     if (input_.cell.rate_bytes_per_s == 0) return true;
-    due_ns_ = due_ns_of(call);
-    if (is_in_ramp() && due_ns_ >= ramp_ns_) end_ramp(call, ramp_ns_);
+    const std::uint64_t due_after_ns = due_after_ns_of(call);
+    if (is_in_ramp() && due_after_ns >= ramp_ns_) end_ramp(call, ramp_ns_);
+    due_ns_ = begin_ns_ + due_after_ns;
     is_late_ = now_ns() >= due_ns_;
-    is_over_ = due_ns_ >= end_ns_;
-    wait_until(input_, std::min(due_ns_, end_ns_));
+    is_over_ = due_after_ns >= end_ns_;
+    wait_until(input_, begin_ns_ + std::min(due_after_ns, end_ns_));
     return !is_over_;
   }
   bool is_timed(std::uint64_t call) const { return is_timed_call(call, timed_mask_); }
@@ -109,11 +110,13 @@ class Pace {
     const std::uint64_t now = now_ns();
     const bool mixed_read = input_.cell.mixes() && operation == MeasuredOperation::read;
     (mixed_read ? output_.read_latencies : output_.latencies).note(now - call_begin_ns);
-    if (is_in_ramp() && now > ramp_ns_) {
-      end_ramp(call + 1, now);
+    std::uint64_t elapsed_ns = now - begin_ns_;
+    if (limit_ms_ != 0 && input_.agree_on_time) elapsed_ns = input_.agree_on_time(elapsed_ns);
+    if (is_in_ramp() && elapsed_ns > ramp_ns_) {
+      end_ramp(call + 1, elapsed_ns);
       return;  // one call counts at least
     }
-    is_over_ = is_over_ || now > end_ns_;
+    is_over_ = is_over_ || elapsed_ns > end_ns_;
   }
   void finish(std::uint64_t calls) {
     output_.operations = calls;
@@ -125,24 +128,24 @@ class Pace {
 
   bool is_in_ramp() const { return input_.cell.ramp_ms != 0 && output_.ramp_ns == 0; }
   // So many calls do not count.
-  void end_ramp(std::uint64_t calls, std::uint64_t now) {
+  void end_ramp(std::uint64_t calls, std::uint64_t elapsed_ns) {
     output_.latencies = output_.read_latencies = {};
     output_.read_operations = 0;
     output_.ramp_operations = calls;
-    output_.ramp_ns = now - begin_ns_;
+    output_.ramp_ns = elapsed_ns;
   }
 
-  std::uint64_t due_ns_of(std::uint64_t call) const {
+  std::uint64_t due_after_ns_of(std::uint64_t call) const {
     const double bytes = static_cast<double>(call) * static_cast<double>(input_.cell.call_bytes());
     const double seconds = bytes / static_cast<double>(input_.cell.rate_bytes_per_s);
-    return begin_ns_ + static_cast<std::uint64_t>(seconds * 1e9);
+    return static_cast<std::uint64_t>(seconds * 1e9);
   }
 
   const ProgramInput& input_;
   ProgramOutput& output_;
   const std::uint64_t calls_;
   const std::uint64_t begin_ns_;
-  const std::uint64_t ramp_ns_;
+  const std::uint64_t ramp_ns_;  // since then, likewise the end
   const std::uint64_t limit_ms_;
   const std::uint64_t end_ns_;
   const std::uint64_t timed_mask_;
@@ -195,12 +198,14 @@ class Readings {
       last_[slot] = {slot, offset, written ? input_.pattern_seed : input_.made_seed()};
     if (checks_) compare(written ? checker_ : *made_checker_, slot, offset);
   }
-  void compare(PatternChecker& checker, unsigned slot, std::uint64_t offset) const {
+  void compare(PatternChecker& checker, unsigned slot, std::uint64_t offset) {
     const Cell& cell = input_.cell;
     const unsigned char* data = input_.buffer_of(slot, MeasuredOperation::read);
     if (cell.meanwhile_pattern_seed) return verify_either(cell, input_.part, data, offset);
     const std::uint64_t at = checker.first_difference(data, cell.call_bytes(), offset);
-    if (at != cell.call_bytes())
+    if (at == cell.call_bytes()) return;
+    output_.wrong = true;
+    if (!input_.notes_wrong)
       report_wrong_byte(file_path(cell, input_.part.file), offset + at, cell.interface);
   }
 
@@ -415,7 +420,8 @@ std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread) {
 
 MeasuredOperation operation_of(const Cell& cell, unsigned thread, std::uint64_t call) {
   if (!cell.mixes()) return cell.operation;
-  const std::uint64_t drawn = mix(mix(cell.seed + thread) ^ call) % 100;
+  const std::uint64_t who = cell.collective ? 0 : thread;
+  const std::uint64_t drawn = mix(mix(cell.seed + who) ^ call) % 100;
   return drawn < cell.read_percent ? MeasuredOperation::read : MeasuredOperation::write;
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -21,7 +22,8 @@ unsigned latency_stride(const Cell& cell);
 // Order in which one thread's calls go over its part: each of the places 0 to count - 1 once, or
 // as they are drawn.
 std::vector<std::uint32_t> make_order(const Cell& cell, unsigned thread);
-// What a call does. Of mixed ones chance has drawn it, the same in every repeat.
+// What a call does. Of mixed ones chance has drawn it, the same in every repeat, and of collective
+// ones the same for all ranks.
 MeasuredOperation operation_of(const Cell& cell, unsigned thread, std::uint64_t call);
 // The places to which the first so many of them go, where they are mixed to write.
 std::vector<bool> places_of(const Cell& cell, unsigned thread, std::uint64_t calls);
@@ -50,6 +52,11 @@ struct ProgramInput {
   const std::atomic<bool>& stopped;
   unsigned thread = 0;
   const std::atomic<bool>* others_failed = nullptr;  // of the same repeat: it is in vain then
+  // Of ranks: wrong bytes are noted, not thrown, as the others may wait for this rank's next call.
+  bool notes_wrong = false;
+  // Of collective calls with a limit in time: gets this rank's time since the first call, and
+  // returns that of all. They call it behind the same calls, and so end behind the same one.
+  std::function<std::uint64_t(std::uint64_t)> agree_on_time = {};
 
   FileAccess& file() const { return *files.front(); }
   // The file that a place lies in, and where in it.
@@ -81,6 +88,7 @@ struct ProgramOutput {
   std::uint64_t ramp_operations = 0;  // of these the first, which do not count
   std::uint64_t ramp_ns = 0;          // their time
   bool deadline_reached = false;
+  bool wrong = false;            // noted
   std::uint64_t calls_ns = 0;    // iterative, once: inside the calls
   std::uint64_t compute_ns = 0;  // iterative, once: the rest of the loop
   std::uint32_t sum = 0;         // iterative, once: of the words that were read

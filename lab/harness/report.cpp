@@ -58,22 +58,29 @@ LatencyHistogram all_latencies(const Sample& sample) {
   return all;
 }
 
-// What the threads did, also of a GPU's warps.
-Json of_threads(const Cell& cell, const Sample& sample) {
-  Json facts = {
-      {"deadline_reached", sample.deadline_reached},
-      {"flush_ns", sample.flush_ns},
-      {"first_done_ns", sample.first_done_ns},
-      {"last_done_ns", sample.last_done_ns},
-      {"latency_ns", latency_json(cell, all_latencies(sample))},
-      {"thread_operations_per_s",
-       {{"min", sample.rates.min}, {"median", sample.rates.median}, {"max", sample.rates.max}}},
-      {"callers", usage_json(sample.callers)}};
+// What those who make the calls did: threads, a GPU's warps, ranks that stream.
+Json of_calls(const Cell& cell, const Sample& sample) {
+  Json facts = {{"deadline_reached", sample.deadline_reached},
+                {"latency_ns", latency_json(cell, all_latencies(sample))}};
   if (cell.mixes()) {
     facts["mixed"] = {{"read_operations", sample.read_operations},
                       {"read_latency_ns", latency_json(cell, sample.read_latencies)},
                       {"write_latency_ns", latency_json(cell, sample.latencies)}};
   }
+  return facts;
+}
+
+// What the threads did, also of a GPU's warps.
+Json of_threads(const Cell& cell, const Sample& sample) {
+  Json facts = of_calls(cell, sample);
+  const Json timed = {
+      {"flush_ns", sample.flush_ns},
+      {"first_done_ns", sample.first_done_ns},
+      {"last_done_ns", sample.last_done_ns},
+      {"thread_operations_per_s",
+       {{"min", sample.rates.min}, {"median", sample.rates.median}, {"max", sample.rates.max}}},
+      {"callers", usage_json(sample.callers)}};
+  facts.update(timed);
   return facts;
 }
 
@@ -123,6 +130,7 @@ void report_sample(const Cell& cell, unsigned repeat, const Sample& sample,
   Json line = sample_json(cell, repeat, sample, state, pattern_seed);
   if (sample.of_ranks) {
     line.update(*sample.of_ranks);
+    if (cell.streams) line.update(of_calls(cell, sample));
   } else {
     line.update(of_threads(cell, sample));
     line.update(counted_json(sample, cell.is_cached()));

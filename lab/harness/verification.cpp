@@ -207,21 +207,25 @@ void verify_written(const Cell& cell, std::uint64_t pattern_seed, unsigned numbe
 
 void verify_written(const Cell& cell, std::uint64_t pattern_seed,
                     const std::vector<std::uint64_t>& calls_of_part) {
+  for (unsigned i = 0; i < cell.threads; ++i)
+    verify_part_written(cell, pattern_seed, i, calls_of_part[i]);
+}
+
+void verify_part_written(const Cell& cell, std::uint64_t pattern_seed, unsigned index,
+                         std::uint64_t calls) {
   const std::uint64_t bytes = cell.call_bytes();
   std::vector<unsigned char> found(bytes);
   std::vector<unsigned char> expected(bytes);
-  for (unsigned i = 0; i < cell.threads; ++i) {
-    const ThreadPart part = part_of(cell, i);
-    const StoredFile file(file_path(cell, part.file));
-    const std::vector<bool> written = places_of(cell, i, calls_of_part[i]);
-    for (std::uint64_t place = 0; place < written.size(); ++place) {
-      if (!written[place] && !cell.mixes()) continue;
-      const std::uint64_t offset = part.offset_of(place);
-      const std::uint64_t seed = written[place] ? pattern_seed : made_seed_of(pattern_seed);
-      file.read(found.data(), bytes, offset);
-      fill_pattern(expected.data(), bytes, offset, file_seed(seed, part.file));
-      compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, offset);
-    }
+  const ThreadPart part = part_of(cell, index);
+  const StoredFile file(file_path(cell, part.file));
+  const std::vector<bool> written = places_of(cell, index, calls);
+  for (std::uint64_t place = 0; place < written.size(); ++place) {
+    if (!written[place] && !cell.mixes()) continue;
+    const std::uint64_t offset = part.offset_of(place);
+    const std::uint64_t seed = written[place] ? pattern_seed : made_seed_of(pattern_seed);
+    file.read(found.data(), bytes, offset);
+    fill_pattern(expected.data(), bytes, offset, file_seed(seed, part.file));
+    compare_contents(file.path(), cell.interface, found.data(), expected.data(), bytes, offset);
   }
 }
 
@@ -258,18 +262,22 @@ void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned number,
 
 void complete_written(const Cell& cell, std::uint64_t pattern_seed,
                       const std::vector<std::uint64_t>& calls_of_part) {
+  for (unsigned i = 0; i < cell.threads; ++i)
+    complete_part(cell, pattern_seed, i, calls_of_part[i]);
+}
+
+void complete_part(const Cell& cell, std::uint64_t pattern_seed, unsigned index,
+                   std::uint64_t calls) {
   const std::uint64_t bytes = cell.call_bytes();
   std::vector<unsigned char> data(bytes);
-  for (unsigned i = 0; i < cell.threads; ++i) {
-    const ThreadPart part = part_of(cell, i);
-    const StoredFile file(file_path(cell, part.file), O_WRONLY);
-    const std::vector<bool> written = places_of(cell, i, calls_of_part[i]);
-    for (std::uint64_t place = 0; place < written.size(); ++place) {
-      if (written[place]) continue;
-      const std::uint64_t offset = part.offset_of(place);
-      fill_pattern(data.data(), bytes, offset, file_seed(pattern_seed, part.file));
-      file.write(data.data(), bytes, offset);
-    }
+  const ThreadPart part = part_of(cell, index);
+  const StoredFile file(file_path(cell, part.file), O_WRONLY);
+  const std::vector<bool> written = places_of(cell, index, calls);
+  for (std::uint64_t place = 0; place < written.size(); ++place) {
+    if (written[place]) continue;
+    const std::uint64_t offset = part.offset_of(place);
+    fill_pattern(data.data(), bytes, offset, file_seed(pattern_seed, part.file));
+    file.write(data.data(), bytes, offset);
   }
 }
 

@@ -55,12 +55,14 @@ void verify_buffer(const ProgramInput& input, std::uint64_t calls);
 void verify_last_reads(const ProgramInput& input, const ProgramOutput& output);
 
 // Reads back, in that way, what a write cell has written: everything, [begin, end) of one file, or
-// the places of so many calls of each part. Throws ContentsError, ferry::Error.
+// the places of so many calls of each part, or of one. Throws ContentsError, ferry::Error.
 void verify_written(const Cell& cell, std::uint64_t pattern_seed);
 void verify_written(const Cell& cell, std::uint64_t pattern_seed, unsigned file,
                     std::uint64_t begin, std::uint64_t end);
 void verify_written(const Cell& cell, std::uint64_t pattern_seed,
                     const std::vector<std::uint64_t>& calls_of_part);
+void verify_part_written(const Cell& cell, std::uint64_t pattern_seed, unsigned index,
+                         std::uint64_t calls);
 
 // Makes an empty file with the cell's stripes. Throws ferry::Error.
 void make_striped(const Cell& cell, const std::string& path);
@@ -71,8 +73,10 @@ void make_striped(const Cell& cell, const std::string& path);
 void make_file(const Cell& cell, std::uint64_t pattern_seed, unsigned file,
                const std::atomic<bool>& stopped);
 
-// Writes the places that those calls have not written. Throws ferry::Error.
+// Writes the places that those calls have not written, of all parts or of one. Throws ferry::Error.
 void complete_written(const Cell& cell, std::uint64_t pattern_seed,
                       const std::vector<std::uint64_t>& calls_of_part);
+void complete_part(const Cell& cell, std::uint64_t pattern_seed, unsigned index,
+                   std::uint64_t calls);
 
 }  // namespace ferry::bench

@@ -298,6 +298,7 @@ def command(ctx: click.Context, path: str | None, test_file: str | None, jobs_fi
     fio's format: a section for each job, [global] for what they share.
 
     mpiexec -n 8 ferry bench measures with 8 MPI ranks in the place of threads, by -a ferry, mpiio or posix.
+    What is said of threads below is then said of ranks; flags of the device and its cache are refused.
     """
     if jobs_file is not None:
         _run_jobs(ctx, jobs_file, given)
@@ -393,9 +394,6 @@ def _read_options(given: dict[str, Any], path: Any) -> BenchOptions:
 # What ranks have not, by the flag and its default.
 _OF_THREADS = {
     **{name: (flag, None) for name, flag in _CACHE_FLAGS.items()},
-    **{"mix": ("--mix", None), "distribution": ("--distribution", None), "deadline_s": ("-D", None)},
-    **{"time_s": ("--time", None), "ramp_s": ("--ramp", None), "rate_bytes_per_s": ("--rate", None)},
-    **{"check_write": ("-W", None), "latency": ("--latency", None), "direct": ("--direct", None)},
     **{"server_threads": ("--server-threads", None), "server_cpus": ("--server-cpus", None)},
     **{"device_cpus": ("--device-cpus", None), "wipe_device": ("--wipe-device", None)},
     **{"device": ("--device", "cpu"), "placement": ("--placement", "host"), "threads": ("--threads", 1)},
@@ -414,6 +412,8 @@ def _checked_ranks(given: dict[str, Any], launched: ranks.Launched) -> int:
         raise click.UsageError(f"-a {given['interface']} is for threads; ranks have -a {', '.join(_OF_RANKS)}")
     if given["collective"] and given["interface"] == "posix":
         raise click.UsageError("-c is for -a ferry and mpiio; no call of POSIX is collective")
+    if given["direct"] and given["interface"] == "mpiio":
+        raise click.UsageError("--direct is for -a ferry and posix; MPI-IO does not offer it")
     if given["transfer_bytes"] > _RANKS_TRANSFER_BYTES_MAX:
         raise click.UsageError("-t of ranks is at most 1 GiB, which is what a call of MPI-IO can move")
     return launched.size

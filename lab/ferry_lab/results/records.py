@@ -450,6 +450,10 @@ class RanksRepeat(Record):
     cache_state: CacheState
     verified: bool
     pattern_seed: Annotated[Count | None, about("null where a file was read that was there")]
+    # Of ranks that stream.
+    deadline_reached: Annotated[bool | UnsetType, about("before a rank had moved everything")] = UNSET
+    latency_ns: Annotated[Latencies | UnsetType | None, about("of the calls of all ranks")] = UNSET
+    mixed: Annotated[MixedCalls | UnsetType, about("of operation mixed alone")] = UNSET
 
 
 # ---- one point of the matrix ---------------------------------------------------------------------
@@ -731,7 +735,7 @@ class RanksRow(Record, Row):
         bool, about("of interface mpiio, in ferry bench also of ferry: by collective calls; a study's ferry always is")
     ]
     program: Literal["ranks"]
-    operation: Operation
+    operation: Literal["read", "write", "mixed"]
     pattern: Literal["blocks", "interleaved"]
     path: str
     ranks: Positive
@@ -766,7 +770,24 @@ class RanksRow(Record, Row):
     file_per_rank: bool | UnsetType = UNSET
     random: Annotated[bool | UnsetType, about("transfers in random order")] = UNSET
     reorder: Annotated[Literal["none", "neighbour", "random"] | UnsetType, about("whose data a rank reads")] = UNSET
-    check: Annotated[bool | UnsetType, about("reads: every transfer compared within the timed region")] = UNSET
+    check: Annotated[
+        bool | UnsetType,
+        about(
+            "reads: every transfer compared within the timed region; writes: read back through the "
+            "interface after each repeat, too"
+        ),
+    ] = UNSET
+    offsets: Annotated[
+        str | UnsetType,
+        about("sequential, random; zipf:EXPONENT and hotspot:FILE/CALLS (percent): a place is drawn for each call"),
+    ] = UNSET
+    deadline_ms: Annotated[Count | UnsetType, about("as of threads, likewise below")] = UNSET
+    time_ms: Count | UnsetType = UNSET
+    ramp_ms: Count | UnsetType = UNSET
+    rate_bytes_per_s: Annotated[Count | UnsetType, about("of each rank")] = UNSET
+    read_percent: Count | UnsetType = UNSET
+    direct: bool | UnsetType = UNSET
+    latency_ns: Annotated[Latencies | UnsetType, about("with --latency: of all ranks and repeats together")] = UNSET
     axes: Axes = {}
 
 

@@ -302,6 +302,7 @@ def _make_ranks_row(cell: RanksCell, samples: Sequence[RanksRepeat], shared: dic
         oversubscribed=any(s.oversubscribed for s in samples),
         device_cache_state=None,
         metrics=make_ranks_metrics(samples),
+        latency_ns=latencies.merge([s.latency_ns for s in samples]) if cell.latency else UNSET,
     )
 
 

@@ -146,10 +146,24 @@ def make_ranks_cells(options: BenchOptions) -> list[RanksCell]:
         streams=True,
         segments=options.segments,
         file_per_rank=options.file_per_thread,
-        random=options.pattern == "random",
+        offsets=options.pattern,
+        deadline_ms=1000 * (options.deadline_s or 0),
+        time_ms=1000 * (options.time_s or 0),
+        ramp_ms=1000 * (options.ramp_s or 0),
+        rate_bytes_per_s=options.rate_bytes_per_s or 0,
+        latency=options.latency,
+        direct=options.direct,
     )
     sync = "fsync" if options.sync else "none"
-    write = replace(shared, sync=sync, overwrite=options.overwrite, keep=options.keep or options.read)
+    if options.mix:
+        return [
+            replace(
+                shared, id="mixed", operation="mixed", sync=sync, read_percent=options.mix, check=options.check_read
+            )
+        ]
+    write = replace(
+        shared, sync=sync, overwrite=options.overwrite, keep=options.keep or options.read, check=options.check_write
+    )
     read = replace(
         shared,
         id="read",
@@ -347,12 +361,8 @@ def _notes(rows: Sequence[MeasuredRow | RanksRow], measurement: Measurement) -> 
     cpus = measurement.environment.machine.cpus_usable
     if note := oversubscription(of_ranks, cpus):
         notes.append(note)
-    for row in of_ranks:
-        notes += state_notes(row)
     for row in rows:
-        if isinstance(row, RanksRow):
-            continue
-        short = sum(sample.deadline_reached for sample in row.repeats)
+        short = sum(sample.deadline_reached is True for sample in row.repeats)
         if short > 0:
             notes.append(f"{row.operation}: the deadline ended {short} of {len(row.repeats)} repeats")
         notes += state_notes(row)
@@ -412,8 +422,9 @@ _SETTINGS = (
 
 
 _RANKS_SETTINGS = (
-    *("interface", "collective", "block_bytes", "transfer_bytes", "repeats", "ranks", "segments"),
-    *("reorder", "pattern", "check_read", "cold"),
+    *("interface", "collective", "mix", "block_bytes", "transfer_bytes", "repeats", "ranks", "segments"),
+    *("reorder", "deadline_s", "time_s", "ramp_s", "rate_bytes_per_s", "pattern", "check_write", "check_read"),
+    *("latency", "direct", "cold"),
 )
 
 
@@ -445,7 +456,7 @@ def _print_head(console: Console, options: BenchOptions, measurement: Measuremen
     how = ", direct I/O (O_DIRECT)" if options.direct else ""
     if options.ranks:
         calls = "collective" if options.collective else "independent"
-        how = f", {calls} calls of {options.ranks} {'rank' if options.ranks == 1 else 'ranks'}"
+        how += f", {calls} calls of {options.ranks} {'rank' if options.ranks == 1 else 'ranks'}"
     console.print(f"{shown(options.path)}{where}, interface {options.interface}{how}", soft_wrap=True)
     if options.ranks:
         console.print(measurement.environment.versions["mpi"], soft_wrap=True)
@@ -504,14 +515,12 @@ def _print_table(console: Console, rows: Sequence[MeasuredRow | RanksRow]) -> No
         console.print()
     for row in rows:
         console.print(_summary(row), soft_wrap=True)
-        if isinstance(row, RanksRow):
-            continue
         for line in _latency_lines(row):
             console.print(line, soft_wrap=True)
-        if row.repeats[0].cache is not None:
+        if isinstance(row, MeasuredRow) and row.repeats[0].cache is not None:
             console.print(_cache_line(row), soft_wrap=True)
     for row in rows:
-        if isinstance(row, MeasuredRow) and row.latency_ns:
+        if row.latency_ns:
             console.print()
             print_histogram(console, row.operation, row.latency_ns)
 
@@ -566,7 +575,7 @@ def _summary(row: MeasuredRow | RanksRow) -> str:
     )
 
 
-def _latency_lines(row: MeasuredRow) -> Iterator[str]:
+def _latency_lines(row: MeasuredRow | RanksRow) -> Iterator[str]:
     """Latency of single calls; where they are mixed, also of reads and writes apart."""
     calls = sum(sample.operations for sample in row.repeats)
     yield from _latency_line(f"{row.operation}: single calls", [s.latency_ns for s in row.repeats], calls)

@@ -116,7 +116,7 @@ class RanksCell:
 
     id: str
     interface: str  # one of RANKS_INTERFACES
-    operation: str  # read, write
+    operation: str  # read, write; where it streams mixed, too
     path: str  # or a URI
     ranks: int
     transfer_bytes: int  # per call of a rank
@@ -138,9 +138,16 @@ class RanksCell:
     streams: bool = False  # through one buffer of a transfer, and reads what is there; the rest needs it
     segments: int = 1
     file_per_rank: bool = False  # PATH.00000000, PATH.00000001, ...
-    random: bool = False  # transfers in random order
+    offsets: str = "sequential"  # sequential, random, zipf:EXPONENT, hotspot:FILE/CALLS (percent)
     reorder: str = "none"  # reads: none, neighbour, random: whose data a rank reads
-    check: bool = False  # reads: compare while timed
+    deadline_ms: int = 0  # as of a Cell, likewise below
+    time_ms: int = 0
+    ramp_ms: int = 0
+    rate_bytes_per_s: int = 0  # of each rank
+    read_percent: int = 0
+    latency: bool = False
+    direct: bool = False
+    check: bool = False  # reads: compare while timed; writes: read back through the interface
     overwrite: bool = False
     keep: bool = False
     expect_pattern_seed: int | None = None
@@ -149,6 +156,11 @@ class RanksCell:
     def __post_init__(self) -> None:
         if self.interface not in RANKS_INTERFACES:
             raise ValueError(f"no interface {self.interface}")
+
+    @property
+    def random(self) -> bool:
+        """Whether its transfers go to each place once, in random order."""
+        return self.offsets == "random"
 
     @property
     def paths(self) -> list[str]:

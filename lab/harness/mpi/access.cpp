@@ -22,6 +22,10 @@ static_assert(static_cast<Method>(CollectiveMethod::aggregate) == Method::aggreg
 
 constexpr unsigned mode_of_new_files = 0600;
 
+int direct_flag(const Cell& cell) {
+  return cell.direct ? O_DIRECT : 0;
+}
+
 // A file of Ferry's storage by blocking calls. Cold reads are those of a new client.
 class NativeAccess final : public FileAccess {
  public:
@@ -54,7 +58,7 @@ class Independent final : public RankAccess {
 
   void open() override {
     const bool first = team_.rank() == 0;
-    const int flags = writes() ? O_RDWR : O_RDONLY;
+    const int flags = (writes() ? O_RDWR : O_RDONLY) | direct_flag(part_.cell);
     team_.agree_on("opening " + part_.path(), [&] {
       if (first) file_->open(writes() ? flags | O_CREAT : flags);
     });
@@ -63,16 +67,16 @@ class Independent final : public RankAccess {
     });
   }
 
-  void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) override {
+  void transfer(MeasuredOperation operation, std::byte* data, std::uint64_t at,
+                std::uint64_t bytes) override {
     const std::uint64_t begin_ns = now_ns();
-    part_.for_each_piece(stream, bytes, [&](std::uint64_t offset, std::uint64_t at, auto length) {
-      std::byte* const piece = data + (at - stream);
-      const std::int64_t moved =
-          writes() ? file_->write(piece, length, offset) : file_->read(piece, length, offset);
-      const int error = moved < 0 ? static_cast<int>(-moved) : EIO;  // it ends before
-      if (moved != static_cast<std::int64_t>(length)) throw Error(error, part_.path());
-      ++requests_;
-    });
+    if (part_.cell.pattern == RankPattern::blocks) {
+      move(operation, data, at, bytes);
+    } else {
+      part_.for_each_piece(at, bytes, [&](std::uint64_t offset, std::uint64_t stream, auto length) {
+        move(operation, data + (stream - at), offset, length);
+      });
+    }
     io_ns_ += now_ns() - begin_ns;
   }
 
@@ -88,24 +92,36 @@ class Independent final : public RankAccess {
     std::uint64_t longest_io_ns = io_ns_;
     std::uint64_t longest_sync_ns = sync_ns_;
     all_.maximum({&longest_io_ns, &longest_sync_ns});
-    all_.sum({&io_ns_, &sync_ns_, &requests_});
+    all_.sum({&io_ns_, &sync_ns_, &requests_, &bytes_});
     Statistics result;
     result.mean.file_io_ns = static_cast<double>(io_ns_) / all_.size();
     result.mean.sync_ns = static_cast<double>(sync_ns_) / all_.size();
     result.maximum.file_io_ns = static_cast<double>(longest_io_ns);
     result.maximum.sync_ns = static_cast<double>(longest_sync_ns);
     result.counts.storage_requests = requests_;
-    result.counts.storage_bytes = part_.cell.total_bytes;
+    result.counts.storage_bytes = bytes_;
     result.counts.storage_opens = all_.size();
     result.writers = static_cast<int>(all_.size());
     return result;
   }
 
  private:
+  void move(MeasuredOperation operation, std::byte* data, std::uint64_t offset,
+            std::uint64_t bytes) {
+    const std::int64_t moved = operation == MeasuredOperation::write
+                                   ? file_->write(data, bytes, offset)
+                                   : file_->read(data, bytes, offset);
+    const int error = moved < 0 ? static_cast<int>(-moved) : EIO;  // it ends before
+    if (moved != static_cast<std::int64_t>(bytes)) throw Error(error, part_.path());
+    ++requests_;
+    bytes_ += bytes;
+  }
+
   const std::unique_ptr<FileAccess> file_;
   std::uint64_t io_ns_ = 0;
   std::uint64_t sync_ns_ = 0;
   std::uint64_t requests_ = 0;
+  std::uint64_t bytes_ = 0;
 };
 
 // A view of the part, as MPI sees it. Blocks need none: their transfers say where they go.
@@ -170,12 +186,13 @@ class MpiioAccess final : public RankAccess {
     team_.agree(error, "MPI-IO: opening " + part_.path());
   }
 
-  void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) override {
-    const auto at = static_cast<MPI_Offset>(part_.offset_of(stream));
+  void transfer(MeasuredOperation operation, std::byte* data, std::uint64_t begin,
+                std::uint64_t bytes) override {
+    const auto at = static_cast<MPI_Offset>(begin);
     const auto count = static_cast<int>(has_failed() ? 0 : bytes);
     MPI_Status status;
     int result = MPI_SUCCESS;
-    if (writes()) {
+    if (operation == MeasuredOperation::write) {
       result = part_.cell.collective
                    ? MPI_File_write_at_all(file_, at, data, count, MPI_BYTE, &status)
                    : MPI_File_write_at(file_, at, data, count, MPI_BYTE, &status);
@@ -241,7 +258,7 @@ class FerryAccess final : public RankAccess {
       options.alignment_bytes = static_cast<std::int64_t>(cell.stripe_bytes);
       options.stripe_count = static_cast<int>(cell.stripe_count);
     }
-    const int flags = writes() ? O_RDWR | O_CREAT : O_RDONLY;
+    const int flags = (writes() ? O_RDWR | O_CREAT : O_RDONLY) | direct_flag(cell);
     if (cell.file_per_thread) {
       file_.emplace(team_.communicator(), part_.path(), flags, options);
     } else {
@@ -256,9 +273,10 @@ class FerryAccess final : public RankAccess {
     file_->set_view(type_.displacement(), collective::typemap_of(type_.type()), representation);
   }
 
-  void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) override {
-    const auto at = static_cast<std::int64_t>(part_.offset_of(stream));
-    const std::int64_t moved = move(at, std::span(data, bytes));
+  void transfer(MeasuredOperation operation, std::byte* data, std::uint64_t begin,
+                std::uint64_t bytes) override {
+    const auto at = static_cast<std::int64_t>(begin);
+    const std::int64_t moved = move(operation, at, std::span(data, bytes));
     if (moved != static_cast<std::int64_t>(bytes)) {
       fail(Error(EIO, "a transfer of " + part_.path() + " is short"), collective_);
     }
@@ -274,8 +292,9 @@ class FerryAccess final : public RankAccess {
   }
 
  private:
-  std::int64_t move(std::int64_t at, std::span<std::byte> data) {
-    if (writes()) return collective_ ? file_->write_at_all(at, data) : file_->write_at(at, data);
+  std::int64_t move(MeasuredOperation operation, std::int64_t at, std::span<std::byte> data) {
+    if (operation == MeasuredOperation::write)
+      return collective_ ? file_->write_at_all(at, data) : file_->write_at(at, data);
     return collective_ ? file_->read_at_all(at, data) : file_->read_at(at, data);
   }
 

@@ -34,10 +34,11 @@ class RankAccess {
   // Collective. A file that is to be written is made, unless it has been made before with its
   // layout.
   virtual void open() = 0;
-  // `bytes` of the rank's stream from `stream` on, collective where the cell's calls are.
-  // Of those, what fails on one rank alone is kept for end_transfers(): the others wait for it in
-  // their next one.
-  virtual void transfer(std::byte* data, std::uint64_t stream, std::uint64_t bytes) = 0;
+  // `bytes` from RankPart::offset_of() on, collective where the cell's calls are. Of those, what
+  // fails on one rank alone is kept for end_transfers(): the others wait for it in their next one.
+  virtual void transfer(MeasuredOperation operation, std::byte* data, std::uint64_t at,
+                        std::uint64_t bytes) = 0;
+  bool has_failed() const { return failed_.has_value(); }
   void end_transfers() {
     if (failed_) throw Error(*std::exchange(failed_, std::nullopt));
   }
@@ -53,7 +54,6 @@ class RankAccess {
     if (!alone) throw Error(error);
     if (!failed_) failed_ = error;
   }
-  bool has_failed() const { return failed_.has_value(); }
   bool writes() const { return part_.cell.operation == MeasuredOperation::write; }
 
   const Ranks& team_;  // of the file

@@ -2,6 +2,7 @@
 // 0 reads the plan, runs the session, directs the others and prints.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -39,11 +40,12 @@ struct RankTask {
   std::uint64_t has_seed = 0;
 };
 
-void do_step(RankWorker& worker, const RankTask& task, Sample& sample) {
+void do_step(RankWorker& worker, const RankTask& task, Sample& sample,
+             const std::atomic<bool>& stopped) {
   RankRun run{task.cell, static_cast<unsigned>(task.repeat), std::nullopt};
   if (task.has_seed != 0) run.pattern_seed = task.value;
   if (task.step == RankTask::Step::verify_reads) worker.verify_reads(run);
-  if (task.step == RankTask::Step::run) sample = worker.run(run);
+  if (task.step == RankTask::Step::run) sample = worker.run(run, stopped);
   if (task.step == RankTask::Step::verify) worker.verify(run);
 }
 
@@ -73,16 +75,17 @@ class RanksDevice final : public MeasuredDevice {
     world_.broadcast(&task, sizeof task);
   }
 
-  Sample run_cell(const CellRun& run, const std::atomic<bool>& /*stopped*/) override {
-    return on_cell(RankTask::Step::run, run);
+  Sample run_cell(const CellRun& run, const std::atomic<bool>& stopped) override {
+    return on_cell(RankTask::Step::run, run, stopped);
   }
   // Where the cell does not stream, each repeat compares all that it reads.
-  void verify_reads(const Cell& cell, const std::atomic<bool>& /*stopped*/) override {
-    if (cell.streams) on_cell(RankTask::Step::verify_reads, {cell, 0, 0, 0, ""});
+  void verify_reads(const Cell& cell, const std::atomic<bool>& stopped) override {
+    if (cell.streams) on_cell(RankTask::Step::verify_reads, {cell, 0, 0, 0, ""}, stopped);
   }
   void verify_write(const CellRun& run, const Sample& /*sample*/,
-                    const std::atomic<bool>& /*stopped*/) override {
-    on_cell(RankTask::Step::verify, run);
+                    const std::atomic<bool>& stopped) override {
+    on_cell(RankTask::Step::verify, run, stopped);
+    read_back(run, stopped);
   }
 
   void add_facts(nlohmann::ordered_json& environment) const override {
@@ -98,12 +101,12 @@ class RanksDevice final : public MeasuredDevice {
     return static_cast<std::uint64_t>(found - plan_.cells.begin());
   }
 
-  Sample on_cell(RankTask::Step step, const CellRun& run) {
+  Sample on_cell(RankTask::Step step, const CellRun& run, const std::atomic<bool>& stopped) {
     const bool reads = run.cell.operation == MeasuredOperation::read;
     const auto seed = reads ? run.cell.expect_pattern_seed : std::optional(run.pattern_seed);
     const RankTask task{step, seed.value_or(0), number_of(run.cell), run.repeat, seed.has_value()};
     Sample sample;
-    together(task, [&] { do_step(*worker_, task, sample); });
+    together(task, [&] { do_step(*worker_, task, sample, stopped); });
     return sample;
   }
 
@@ -161,8 +164,9 @@ int serve(const Ranks& world) {
       } else if (task.step == RankTask::Step::drop_plan) {
         worker.reset();
       } else {
+        const std::atomic<bool> stopped{false};  // rank 0 is, and has all end
         Sample sample;
-        do_step(*worker, task, sample);
+        do_step(*worker, task, sample, stopped);
       }
     } catch (const Error&) {
       continue;  // rank 0 has it, too, and says so

@@ -4,7 +4,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 
@@ -12,9 +14,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "harness/file_access.hpp"
 #include "harness/mpi/access.hpp"
 #include "harness/mpi/rank_part.hpp"
 #include "harness/pattern.hpp"
+#include "harness/programs.hpp"
 #include "harness/report.hpp"
 #include "harness/usage.hpp"
 #include "harness/verification.hpp"
@@ -99,21 +103,56 @@ std::optional<storage::Layout> layout_of(const std::string& path) {
   return layout;
 }
 
+// A rank's file as the measured loops see it. What they do not call stays with RankAccess.
+class StreamedFile final : public FileAccess {
+ public:
+  StreamedFile(RankAccess& access, const RankPart& part, bool may_end_alone)
+      : FileAccess(part.path()), access_(access), may_end_alone_(may_end_alone) {}
+
+  void open(int /*flags*/) override { access_.open(); }
+  std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    return transfer(MeasuredOperation::read, data, bytes, offset);
+  }
+  std::int64_t write(const void* data, std::uint64_t bytes, std::uint64_t offset) override {
+    return transfer(MeasuredOperation::write, const_cast<void*>(data), bytes, offset);
+  }
+  void sync() override { access_.sync(); }
+  void close() override { access_.close(); }
+
+ private:
+  static constexpr std::uint64_t calls_between_looks = 64;
+
+  std::int64_t transfer(MeasuredOperation operation, void* data, std::uint64_t bytes,
+                        std::uint64_t offset) {
+    if (may_end_alone_ && ++calls_ % calls_between_looks == 0 && is_interrupted())
+      throw Error(ECANCELED, "interrupted");
+    access_.transfer(operation, static_cast<std::byte*>(data), offset, bytes);
+    return static_cast<std::int64_t>(bytes);
+  }
+
+  RankAccess& access_;
+  const bool may_end_alone_;
+  std::uint64_t calls_ = 0;
+};
+
 class RankRepeat {
  public:
-  RankRepeat(const Ranks& team, const Cell& cell, const RankRun& run,
-             std::vector<std::byte>& memory, storage::Storage& storage)
+  RankRepeat(const Ranks& team, const Cell& cell, const RankRun& run, std::byte* memory,
+             storage::Storage& storage)
       : team_(team),
         cell_(cell),
         pattern_seed_(run.pattern_seed),
         memory_(memory),
+        thread_part_(part_of(cell, parts_by_thread(cell, run.repeat)[team.rank()])),
         part_(cell, parts_by_thread(cell, run.repeat)[team.rank()]),
         file_team_(cell.file_per_writer || cell.file_per_thread
                        ? team.split(static_cast<int>(part_.file))
                        : nullptr),
         access_(make_access({team_, file_team_ ? *file_team_ : team_}, part_, storage)) {}
 
-  Sample run() {
+  // `stopped` is rank 0's to look at.
+  Sample run(const std::atomic<bool>& stopped) {
+    make_input(stopped);
     fill_memory();
     team_.agree(team_.rank() != 0 && is_interrupted() ? ECANCELED : 0, "interrupted");
     const SystemCounters system = system_counters();
@@ -128,7 +167,7 @@ class RankRepeat {
     sample_.storage = read_storage_counters("") - storage - asking;
     const SystemCounters machine = system_counters() - system;
     add_up();
-    if (reads()) compare_memory();
+    compare_memory();
     if (team_.rank() == 0) sample_.of_ranks = std::make_shared<const Json>(facts(machine, counted));
     return sample_;
   }
@@ -148,9 +187,9 @@ class RankRepeat {
         } catch (const Error& error) {
           if (!failed) failed = error;
         }
-        std::memset(memory_.data(), static_cast<int>(~expected[0]), expected.size());
-        access_->transfer(memory_.data(), at, expected.size());
-        wrong_ = wrong_ || std::memcmp(memory_.data(), expected.data(), expected.size()) != 0;
+        std::memset(memory_, static_cast<int>(~expected[0]), expected.size());
+        access_->transfer(MeasuredOperation::read, memory_, part_.offset_of(at), expected.size());
+        wrong_ = wrong_ || std::memcmp(memory_, expected.data(), expected.size()) != 0;
       }
       access_->end_transfers();
       if (failed) throw Error(*failed);
@@ -159,22 +198,45 @@ class RankRepeat {
     agree_on_contents();
   }
 
+  // What this rank did in run(), of a cell that streams.
+  const ProgramOutput& output() const { return output_; }
+
  private:
   bool reads() const { return cell_.operation == MeasuredOperation::read; }
   std::uint64_t seed() const { return file_seed(pattern_seed_.value_or(0), part_.file); }
-  // Where the stream's call with this number begins.
-  std::uint64_t begin_of(std::size_t call) const { return order_[call] * cell_.transfer_bytes; }
+
+  // Of ranks that stream, what threads have. A rank whose calls are collective does not end before
+  // the others do.
+  void make_input(const std::atomic<bool>& stopped) {
+    if (!cell_.streams) return;
+    order_ = make_order(cell_, team_.rank());
+    files_.push_back(
+        std::make_unique<StreamedFile>(*access_, part_, !cell_.collective && team_.rank() != 0));
+    input_.emplace(ProgramInput{cell_, files_, 0, reinterpret_cast<unsigned char*>(memory_),
+                                thread_part_, seed(), order_,
+                                cell_.collective ? never_stopped_ : stopped, team_.rank()});
+    input_->notes_wrong = true;
+    if (!cell_.collective) return;
+    input_->agree_on_time = [this, &stopped](std::uint64_t elapsed_ns) {
+      constexpr std::uint64_t interrupted = std::uint64_t{1} << 63;
+      constexpr std::uint64_t failed = std::uint64_t{1} << 62;
+      std::uint64_t agreed = team_.rank() == 0 ? elapsed_ns : 0;
+      if (stopped || (team_.rank() != 0 && is_interrupted())) agreed = interrupted;
+      if (access_->has_failed()) agreed = std::max(agreed, failed);
+      team_.maximum({&agreed});
+      if (agreed == interrupted) throw Error(ECANCELED, "interrupted");
+      return agreed;
+    };
+  }
 
   void fill_memory() {
-    if (cell_.streams) order_ = make_order(cell_, team_.rank());
-    const std::uint64_t first = cell_.streams ? begin_of(0) : 0;
-    const std::uint64_t length = cell_.streams ? cell_.transfer_bytes : part_.bytes();
+    if (input_) return prepare_buffer(*input_);
     if (reads()) {
-      std::memset(memory_.data(), 0xa5, length);
+      std::memset(memory_, 0xa5, part_.bytes());
       return;
     }
-    part_.for_each_piece(first, length, [&](auto offset, auto stream, auto bytes) {
-      fill_pattern(memory_.data() + (stream - first), bytes, offset, seed());
+    part_.for_each_piece(0, part_.bytes(), [&](auto offset, auto stream, auto bytes) {
+      fill_pattern(memory_ + stream, bytes, offset, seed());
     });
   }
 
@@ -194,35 +256,24 @@ class RankRepeat {
   void time_phases() {
     phase("opening", sample_.open_ns, [&] { access_->open(); });
     phase(reads() ? "reading" : "writing", sample_.io_ns, [&] {
-      cell_.streams ? stream() : move_memory();
+      input_ ? run_program(*input_, output_) : move_memory();
       access_->end_transfers();
     });
     if (cell_.syncs()) phase("syncing", sample_.sync_ns, [&] { access_->sync(); });
   }
 
   void move_memory() {
-    for (std::uint64_t at = 0; at < part_.bytes(); at += cell_.transfer_bytes)
-      access_->transfer(memory_.data() + at, at, cell_.transfer_bytes);
-  }
-
-  void stream() {
     const std::uint64_t bytes = cell_.transfer_bytes;
-    PatternBuffer written(memory_.data(), bytes, seed());
-    written.assume(part_.offset_of(begin_of(0)));
-    PatternChecker checker(seed());
-    for (std::size_t call = 0; call < order_.size(); ++call) {
-      const std::uint64_t offset = part_.offset_of(begin_of(call));
-      if (!reads()) written.move_to(offset);
-      access_->transfer(memory_.data(), begin_of(call), bytes);
-      if (reads() && cell_.check &&
-          checker.first_difference(memory_.data(), bytes, offset) != bytes)
-        wrong_ = true;
-    }
+    for (std::uint64_t at = 0; at < part_.bytes(); at += bytes)
+      access_->transfer(cell_.operation, memory_ + at, part_.offset_of(at), bytes);
   }
 
   // Times: the slowest rank's. Everything else: of all ranks together.
   void add_up() {
     team_.maximum({&sample_.open_ns, &sample_.io_ns, &sample_.sync_ns, &sample_.close_ns});
+    sample_.bytes = sample_.distinct_bytes = cell_.total_bytes;
+    sample_.operations = cell_.total_bytes / cell_.transfer_bytes;
+    if (input_) add_up_calls();
     sample_.elapsed_ns = sample_.open_ns + sample_.io_ns + sample_.sync_ns + sample_.close_ns;
     Usage& usage = sample_.callers;
     StorageCounters& storage = sample_.storage;
@@ -230,28 +281,54 @@ class RankRepeat {
     team_.sum({&usage.user_cpu_ns, &usage.system_cpu_ns, &usage.voluntary_switches,
                &usage.involuntary_switches, or_zero(storage.read_calls),
                or_zero(storage.write_calls), or_zero(storage.process_read_bytes)});
-    sample_.bytes = sample_.distinct_bytes = cell_.total_bytes;
-    sample_.operations = cell_.total_bytes / cell_.transfer_bytes;
   }
 
+  // Without those of the ramp, which is as long as the shortest one of any rank.
+  void add_up_calls() {
+    std::uint64_t reached = output_.deadline_reached ? 1 : 0;
+    std::uint64_t after_ramp_ns = UINT64_MAX - output_.ramp_ns;
+    sample_.latencies = output_.latencies;
+    sample_.read_latencies = output_.read_latencies;
+    team_.maximum({&reached, &after_ramp_ns, &sample_.latencies.longest_ns,
+                   &sample_.read_latencies.longest_ns});
+    sample_.deadline_reached = reached != 0;
+    sample_.io_ns -= UINT64_MAX - after_ramp_ns;
+    sample_.operations = output_.operations - output_.ramp_operations;
+    sample_.read_operations = output_.read_operations;
+    std::uint64_t places = sample_.operations;
+    if (cell_.may_leave_places()) {
+      const std::vector<bool> found = places_of(cell_, team_.rank(), output_.operations);
+      places = static_cast<std::uint64_t>(std::count(found.begin(), found.end(), true));
+    }
+    team_.sum({&sample_.operations, &sample_.read_operations, &places});
+    team_.sum(std::span(sample_.latencies.calls));
+    if (cell_.mixes()) team_.sum(std::span(sample_.read_latencies.calls));
+    sample_.bytes = sample_.operations * cell_.transfer_bytes;
+    sample_.distinct_bytes = places * cell_.transfer_bytes;
+  }
+
+  // What was read, as far as it was not compared before.
   void compare_memory() {
-    if (cell_.streams) {
+    if (!reads() && !cell_.mixes()) return;
+    if (input_) {
       team_.agree_on("reading " + cell_.path, [&] { compare_last(); });
     } else {
       PatternChecker checker(seed());
       part_.for_each_piece(0, part_.bytes(), [&](auto offset, auto stream, auto bytes) {
-        if (checker.first_difference(memory_.data() + stream, bytes, offset) != bytes)
-          wrong_ = true;
+        if (checker.first_difference(memory_ + stream, bytes, offset) != bytes) wrong_ = true;
       });
     }
     agree_on_contents();
   }
 
   void compare_last() {
-    std::vector<std::byte> expected(cell_.transfer_bytes);
-    const std::uint64_t offset = part_.offset_of(begin_of(order_.size() - 1));
-    Expected(cell_, part_.file).get(expected.data(), expected.size(), offset);
-    wrong_ = wrong_ || std::memcmp(memory_.data(), expected.data(), expected.size()) != 0;
+    wrong_ = wrong_ || output_.wrong;
+    try {
+      if (reads()) verify_buffer(*input_, output_.operations);
+      verify_last_reads(*input_, output_);
+    } catch (const ContentsError&) {
+      wrong_ = true;
+    }
   }
 
   void agree_on_contents() {
@@ -293,13 +370,19 @@ class RankRepeat {
   const Ranks& team_;
   const Cell& cell_;
   const std::optional<std::uint64_t> pattern_seed_;
-  std::vector<std::byte>& memory_;
+  std::byte* const memory_;
+  const ThreadPart thread_part_;  // of the cell that streams
   const RankPart part_;
   const std::unique_ptr<Ranks> file_team_;  // for interfaces that know of one file only
   std::unique_ptr<RankAccess> access_;
-  std::vector<std::uint32_t> order_;  // of the transfers, where the cell streams
-  bool wrong_ = false;                // what was read
+  bool wrong_ = false;  // what was read
   Sample sample_;
+  // Where the cell streams.
+  Accesses files_;
+  std::vector<std::uint32_t> order_;
+  const std::atomic<bool> never_stopped_{false};
+  std::optional<ProgramInput> input_;
+  ProgramOutput output_;
 };
 
 }  // namespace
@@ -308,11 +391,15 @@ RankWorker::RankWorker(const Ranks& world, const Plan& plan)
     : plan_(plan), storage_(storage::make_router()) {
   std::uint64_t bytes = 0;
   for (const Cell& cell : plan.cells) {
-    bytes = std::max(bytes, cell.streams ? cell.transfer_bytes : cell.part_bytes());
+    bytes = std::max(bytes, cell.streams ? cell.buffer_bytes() : cell.part_bytes());
     if (teams_.count(cell.threads) == 0)
       teams_[cell.threads] = world.split(world.rank() < cell.threads ? 0 : MPI_UNDEFINED);
   }
-  memory_.resize(bytes);
+  constexpr std::size_t alignment = 4096;
+  std::size_t space = bytes + alignment;
+  memory_.resize(space);
+  void* begin = memory_.data();
+  data_ = static_cast<std::byte*>(std::align(alignment, bytes, begin, space));
 }
 
 std::pair<Cell, const Ranks*> RankWorker::find(const RankRun& run) const {
@@ -322,34 +409,60 @@ std::pair<Cell, const Ranks*> RankWorker::find(const RankRun& run) const {
   return {std::move(cell), team};
 }
 
-Sample RankWorker::run(const RankRun& run) {
+Sample RankWorker::run(const RankRun& run, const std::atomic<bool>& stopped) {
   const auto [cell, team] = find(run);
   if (team == nullptr) return {};
-  return RankRepeat(*team, cell, run, memory_, *storage_).run();
+  RankRepeat repeat(*team, cell, run, data_, *storage_);
+  Sample sample = repeat.run(stopped);
+  calls_ = repeat.output().operations;
+  is_partial_ = sample.deadline_reached || cell.may_leave_places() || cell.mixes();
+  return sample;
 }
 
 void RankWorker::verify_reads(const RankRun& run) {
-  const auto [cell, team] = find(run);
-  if (team != nullptr) RankRepeat(*team, cell, run, memory_, *storage_).verify();
+  auto [cell, team] = find(run);
+  if (team == nullptr) return;
+  cell.operation = MeasuredOperation::read;
+  cell.read_percent = 0;
+  cell.expect_pattern_seed = run.pattern_seed;
+  RankRepeat(*team, cell, run, data_, *storage_).verify();
+}
+
+// This rank's share of what the last repeat has written. With `whole`, of all that the cell was to
+// write.
+void RankWorker::verify_share(const Cell& cell, std::uint64_t seed, unsigned rank,
+                              bool whole) const {
+  if (!whole) return verify_part_written(cell, seed, rank, calls_);
+  const RankPart part(cell, rank);
+  const std::uint64_t begin = part.index * part.bytes();
+  verify_written(cell, seed, part.file, begin, begin + part.bytes());
 }
 
 void RankWorker::verify(const RankRun& run) {
   const auto [cell, team] = find(run);
   if (team == nullptr) return;
-  const RankPart part(cell, team->rank());
-  int error = 0;
-  std::string what = "verifying " + cell.path;
-  try {
-    const std::uint64_t begin = part.index * part.bytes();
-    verify_written(cell, run.pattern_seed.value_or(0), part.file, begin, begin + part.bytes());
-  } catch (const ContentsError& failed) {
-    error = EBADMSG;
-    what = failed.what();
-  } catch (const Error& failed) {
-    error = failed.code().value();
-    what = failed.reason();
+  const std::uint64_t seed = run.pattern_seed.value_or(0);
+  const auto agree_on = [&, &cell = cell, &team = team](const auto& step) {
+    int error = 0;
+    std::string what = "verifying " + cell.path;
+    try {
+      step();
+    } catch (const ContentsError& failed) {
+      error = EBADMSG;
+      what = failed.what();
+    } catch (const Error& failed) {
+      error = failed.code().value();
+      what = failed.reason();
+    }
+    team->agree(error, what);
+  };
+  const unsigned rank = team->rank();
+  if (is_partial_) {
+    agree_on([&, &cell = cell] { verify_share(cell, seed, rank, false); });
+    if (cell.mixes() || (!cell.keep && !cell.check)) return;
+    agree_on([&, &cell = cell] { complete_part(cell, seed, rank, calls_); });
   }
-  team->agree(error, what);
+  agree_on([&, &cell = cell] { verify_share(cell, seed, rank, true); });
 }
 
 }  // namespace ferry::bench

@@ -108,13 +108,17 @@ void Ranks::reduce(Values values, MPI_Op operation) const {
   std::vector<std::uint64_t> all;
   for (const std::uint64_t* value : values)
     all.push_back(*value);
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallreduce(MPI_IN_PLACE, all.data(), static_cast<int>(all.size()), MPI_UINT64_T, operation,
-                 communicator_, &request);
-  wait(request);
+  reduce(std::span(all), operation);
   std::size_t i = 0;
   for (std::uint64_t* value : values)
     *value = all[i++];
+}
+
+void Ranks::reduce(std::span<std::uint64_t> values, MPI_Op operation) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_UINT64_T,
+                 operation, communicator_, &request);
+  wait(request);
 }
 
 void Ranks::broadcast(void* data, std::size_t bytes) const {

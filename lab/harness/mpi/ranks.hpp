@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 
 #include <mpi.h>
@@ -37,6 +38,7 @@ class Ranks {
   using Values = std::initializer_list<std::uint64_t*>;
   void maximum(Values values) const { reduce(values, MPI_MAX); }
   void sum(Values values) const { reduce(values, MPI_SUM); }
+  void sum(std::span<std::uint64_t> values) const { reduce(values, MPI_SUM); }
   // What rank 0 has.
   void broadcast(void* data, std::size_t bytes) const;
 
@@ -59,6 +61,7 @@ class Ranks {
   void find_neighbours();
   void wait(MPI_Request& request) const;
   void reduce(Values values, MPI_Op operation) const;
+  void reduce(std::span<std::uint64_t> values, MPI_Op operation) const;
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0;

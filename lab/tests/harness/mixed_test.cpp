@@ -4,8 +4,10 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -66,15 +68,17 @@ Cell mixed_cell(Offsets offsets) {
 
 // Runs the cell on such a file, and verifies what the last read has found.
 ProgramOutput run(const Cell& cell, bool loses_writes, std::vector<std::uint64_t>* synced = nullptr,
-                  const std::atomic<bool>* others_failed = nullptr) {
+                  const std::atomic<bool>* others_failed = nullptr,
+                  std::function<std::uint64_t(std::uint64_t)> agree_on_time = {}) {
   std::vector<std::uint64_t> unused;
   Accesses files;
   files.push_back(std::make_unique<MemoryFile>(loses_writes, synced == nullptr ? unused : *synced));
   std::vector<unsigned char> buffer(cell.buffer_bytes());
   const std::vector<std::uint32_t> order = make_order(cell, 0);
   const std::atomic<bool> stopped{false};
-  const ProgramInput input{cell,  files,   O_RDWR, buffer.data(), part_of(cell, 0), seed,
-                           order, stopped, 0,      others_failed};
+  const ProgramInput input{
+      cell,    files, O_RDWR,        buffer.data(), part_of(cell, 0),        seed, order,
+      stopped, 0,     others_failed, false,         std::move(agree_on_time)};
   ProgramOutput output;
   prepare_buffer(input);
   run_program(input, output);
@@ -172,6 +176,38 @@ TEST(Mixed, EndsWhereAnotherJobHasFailed) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code().value(), EINTR);
   }
+}
+
+// Whatever its own clock says: all ranks end behind the same call.
+TEST(Mixed, RanksEndByTheTimeThatTheyAgreeOn) {
+  Cell cell = mixed_cell(Offsets::sequential);
+  cell.collective = true;
+  cell.latency = true;  // so that they agree behind each call
+  cell.ramp_ms = 10;
+  cell.time_ms = 25;
+  std::uint64_t asked = 0;
+  const ProgramOutput output = run(cell, false, nullptr, nullptr, [&](std::uint64_t) {
+    return ++asked * 4'000'000;  // 4 ms each
+  });
+  EXPECT_EQ(output.operations, 9U);  // the first after 35 ms
+  EXPECT_EQ(asked, 9U);
+  EXPECT_EQ(output.ramp_operations, 3U);
+  EXPECT_EQ(output.ramp_ns, 12'000'000U);
+}
+
+// Each draws for itself what it does, unless their calls are collective.
+TEST(Mixed, RanksMakeTheSameCollectiveCalls) {
+  Cell cell = mixed_cell(Offsets::sequential);
+  cell.threads = 3;
+  const auto differ = [&cell] {
+    unsigned calls = 0;
+    for (std::uint64_t call = 0; call < places; ++call)
+      if (operation_of(cell, 0, call) != operation_of(cell, 2, call)) ++calls;
+    return calls;
+  };
+  EXPECT_GT(differ(), 0U);
+  cell.collective = true;
+  EXPECT_EQ(differ(), 0U);
 }
 
 TEST(Mixed, AnInterruptionEndsTheMakingOfItsFile) {

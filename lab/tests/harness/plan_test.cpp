@@ -66,13 +66,18 @@ TEST(RanksPlan, SaysWhatIsWrongAndWhere) {
 
 TEST(RanksPlan, StreamsAsThreadsDo) {
   const Plan plan = read("{" + cell + R"(, "streams": true, "collective": true, "segments": 2,
-    "file_per_rank": true, "random": true, "overwrite": true, "keep": true})");
+    "file_per_rank": true, "offsets": "random", "overwrite": true, "keep": true})");
   const Cell& read = plan.cells[0];
   EXPECT_EQ(read.offsets, Offsets::random);
   EXPECT_EQ(read.segments, 2U);
   EXPECT_EQ(file_count(read), 4U);
   EXPECT_EQ(file_bytes(read, 3), 2048U);
   EXPECT_TRUE(read.collective && read.keep && read.overwrite);
+  EXPECT_EQ(refusal(R"("time_ms": 5)").substr(0, 27), "cells[0].streams: is needed");
+  EXPECT_EQ(refusal(R"("streams": true, "deadline_ms": 5, "time_ms": 5)"),
+            "cells[0].time_ms: and deadline_ms exclude each other");
+  EXPECT_EQ(refusal(R"("streams": true, "direct": true, "interface": "mpiio")"),
+            "cells[0].direct: is for interface posix and ferry with device ranks");
 }
 
 TEST(RanksPlan, RefusesUrisWhereNoneIsTaken) {

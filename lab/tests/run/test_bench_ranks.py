@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -26,6 +27,7 @@ from support import TIMEOUT_S, Command, mock_of_pvfs2
 
 pytestmark = needs_mpi
 
+FEW = [["ferry", "-c"], ["mpiio", "-c"], ["posix"]]
 WAYS = [["ferry"], ["ferry", "-c"], ["mpiio"], ["mpiio", "-c"], ["posix"]]
 SMALL = ["-b", "64k", "-t", "16k", "-s", "2", "-i", "2"]
 
@@ -167,6 +169,125 @@ def test_files_stay_or_go_as_they_are_asked_to(command: Command, scratch: Path) 
     assert (scratch / "mine").stat().st_size == 256 * KIB
 
 
+def in_place(command: Command, ranks: int, name: str, *arguments: object) -> bytes:
+    """Writes to a file that is there, by so many ranks or with 0 by three threads, and returns what it holds then."""
+    path = command.scratch / name
+    path.write_bytes(b"before")
+    flags = [*arguments, "-w", "--overwrite", "-i", "1", name]
+    if ranks:
+        measured(command, ranks, *flags)
+    else:
+        command.succeeds("bench", "--threads", 3, *flags)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("way", FEW, ids=" ".join)
+def test_draws_the_places_that_threads_draw(command: Command, way: list[str]) -> None:
+    """What is read back afterwards is made whole before, with -W; else places that were not drawn are holes."""
+    flags = ["-b", "256k", "-t", "16k", "-s", "2", "--distribution", "hotspot:25/90"]
+    drawn = in_place(command, 3, "a", "-a", *way, *flags)
+    assert drawn == in_place(command, 0, "b", "-a", "posix", *flags)
+    assert bytes(16 * KIB) in drawn
+    whole = in_place(command, 3, "a", "-a", *way, *flags, "-W")
+    assert whole == in_place(command, 0, "b", "-a", "posix", *flags[:-2])
+
+
+@pytest.mark.parametrize(
+    ("way", "flags"),
+    [(["posix"], ["--ramp", "1"]), (["ferry", "-c"], ["--ramp", "1"]), (["mpiio", "-c"], ["-z", "-F"])],
+    ids=["posix", "ferry -c", "mpiio -c"],
+)
+def test_goes_on_for_a_time(command: Command, scratch: Path, way: list[str], flags: list[str]) -> None:
+    """Collective calls end behind the same one on all ranks: else they would wait for each other without end."""
+    sizes = ["-b", "256k", "-t", "64k", "-i", "1", "--time", "1", "--latency"]
+    document, shown = measured(command, 3, "-a", *way, *sizes, *flags, "-w", "-k", "file")
+    (row,) = document["rows"]
+    (one,) = row["repeats"]
+    assert (row["time_ms"], row["ramp_ms"]) == (1000, 1000 if "--ramp" in flags else 0)
+    assert one["operations"] > 12  # over and over
+    assert one["bytes"] == one["operations"] * 64 * KIB
+    assert "-c" not in way or one["operations"] % 3 == 0
+    assert one["operations"] == one["latency_ns"]["samples"] == row["latency_ns"]["samples"]
+    assert sum(calls for _, _, calls in row["latency_ns"]["histogram"]) == one["operations"]
+    assert shown.count(": latency of single calls (µs, calls, share)") == 1
+    sizes_of = [path.stat().st_size for path in scratch.glob("file*")]
+    assert sizes_of == ([256 * KIB] * 3 if "-F" in flags else [768 * KIB])
+
+
+@pytest.mark.parametrize("way", FEW, ids=" ".join)
+def test_a_deadline_ends_a_repeat(command: Command, scratch: Path, way: list[str]) -> None:
+    """A rate lets no rank make all of its calls before: they are due after 0, 1/2, 2/2 seconds and so on."""
+    flags = ["-b", "256k", "-t", "16k", "--rate", "32k", "-D", "1"]
+    written = in_place(command, 3, "file", "-a", *way, *flags)
+    (row,) = validated(scratch.parent / "r.json")["rows"]
+    (one,) = row["repeats"]
+    assert one["deadline_reached"]
+    assert 3 <= one["operations"] <= 6
+    assert "-c" not in way or one["operations"] % 3 == 0
+    blocks = [written[at : at + 16 * KIB] for at in range(0, len(written), 16 * KIB)]
+    assert sum(any(block) for block in blocks) == one["operations"]
+    # What is read afterwards is made whole before.
+    document, shown = measured(command, 3, "-a", *way, *flags, "-w", "-r", "-R", "-i", "1", "other")
+    assert [row["repeats"][0]["deadline_reached"] for row in document["rows"]] == [True, True]
+    assert "note: read: the deadline ended 1 of 1 repeats" in shown
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_reads_and_writes_are_mixed(command: Command, scratch: Path, way: list[str]) -> None:
+    """By the same draw as with threads, where each rank draws for itself; by collective calls all do the same."""
+    flags = ["-b", "64k", "-t", "4k", "--mix", "60", "-z", "-R", "-e", "-i", "2", "--latency"]
+    document, shown = measured(command, 3, "-a", *way, *flags, "file")
+    (row,) = document["rows"]
+    assert (row["operation"], row["read_percent"], row["verified"]) == ("mixed", 60, True)
+    command.succeeds("bench", "-a", "posix", "--threads", 3, *flags, "--json", scratch.parent / "t.json", "file")
+    threads = validated(scratch.parent / "t.json")["rows"][0]["repeats"][0]["mixed"]["read_operations"]
+    for one in row["repeats"]:
+        mixed = one["mixed"]
+        assert one["operations"] == 48
+        assert mixed["read_operations"] == mixed["read_latency_ns"]["samples"]
+        assert mixed["read_operations"] + mixed["write_latency_ns"]["samples"] == 48
+        assert mixed["read_operations"] % 3 == 0 if "-c" in way else mixed["read_operations"] == threads
+        assert 0 < mixed["read_operations"] < 48
+    assert "mixed: reads: " in shown
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("way", [["ferry", "-c"], ["posix"]], ids=" ".join)
+def test_goes_past_the_page_cache(command: Command, scratch: Path, way: list[str]) -> None:
+    document, shown = measured(command, 2, "-a", *way, *SMALL, "--direct", "-w", "-r", "-R", "-W", "file")
+    assert [row["direct"] for row in document["rows"]] == [True, True]
+    assert "direct I/O (O_DIRECT), " in shown
+    if not _takes_direct(scratch):
+        pytest.skip("no direct I/O on this file system")
+    flags = ["-a", *way, "-b", "1m", "-t", "64k", "--direct", "--time", "3600", "-i", "1"]
+    with running(command, *flags, "-w", "file") as process:
+        wait_until(lambda: any(_has_direct(one, scratch / "file") for one in Path("/proc").iterdir()))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=TIMEOUT_S)
+    wait_until(lambda: command.processes() == [] and list(scratch.iterdir()) == [])
+
+
+def _takes_direct(folder: Path) -> bool:
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_DIRECT))
+    except OSError:
+        return False
+    return True
+
+
+def _has_direct(process: Path, path: Path) -> bool:
+    """Whether a process has the file open for direct I/O."""
+    if not process.name.isdecimal():
+        return False
+    with contextlib.suppress(OSError):
+        for opened in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                flags = (process / "fdinfo" / opened.name).read_text().split("flags:")[1].split()[0]
+                if os.readlink(opened) == str(path) and int(flags, 8) & os.O_DIRECT:
+                    return True
+    return False
+
+
 @pytest.mark.parametrize("way", [[], ["-c"], ["-F", "-C"]], ids=" ".join)
 def test_files_of_a_uri_are_written_and_read(command: Command, tmp_path: Path, way: list[str]) -> None:
     command.environment |= mock_of_pvfs2(tmp_path)
@@ -199,8 +320,8 @@ def test_two_documents_are_compared(command: Command, scratch: Path) -> None:
         (["-a", "uring"], "-a uring is for threads; ranks have -a ferry, posix, mpiio"),
         (["-a", "posix", "-c"], "-c is for -a ferry and mpiio"),
         (["--threads", "2"], "--threads is for threads; leave it out, or leave out mpiexec"),
-        (["-D", "1"], "-D is for threads"),
-        (["--mix", "70"], "--mix is for threads"),
+        (["--warm"], "--warm is for threads"),
+        (["-a", "mpiio", "--direct"], "--direct is for -a ferry and posix"),
         (["-t", "2g", "-b", "2g"], "-t of ranks is at most 1 GiB"),
         (["-t", "3k"], "is no multiple of -t 3 KiB"),
         (["--what"], "No such option"),
