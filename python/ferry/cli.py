@@ -18,7 +18,7 @@ from click import shell_completion
 from click.shell_completion import CompletionItem
 
 from ferry import __version__, flags, laboratory, programs, rig, streams
-from ferry.errors import FerryError, Terminated
+from ferry.errors import FerryError, FerryErrors, Terminated
 
 # Laid out for 80 columns on any terminal: ./ferry prints stored copies of the help.
 _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "terminal_width": 80, "max_content_width": 80}
@@ -420,7 +420,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         return _usage_error(error, sys.argv[1:] if arguments is None else arguments)
     except FerryError as error:
-        streams.say("; ".join([str(error), *_notes(error)]))
+        *others, last = error.messages if isinstance(error, FerryErrors) else [str(error)]
+        for message in others:
+            streams.say(message)
+        streams.say("; ".join([last, *_notes(error)]))
         return error.exit_status
     except (click.Abort, KeyboardInterrupt) as error:
         cause = error if isinstance(error, KeyboardInterrupt) else error.__cause__

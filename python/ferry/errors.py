@@ -1,5 +1,7 @@
 """Errors that the command reports in one line."""
 
+from collections.abc import Sequence
+
 
 class FerryError(Exception):
     """An error that the user can act on.
@@ -9,6 +11,14 @@ class FerryError(Exception):
     """
 
     exit_status = 1
+
+
+class FerryErrors(FerryError):
+    """Several of them, each of which the command prints in a line of its own."""
+
+    def __init__(self, messages: Sequence[str]) -> None:
+        super().__init__("; ".join(messages))
+        self.messages = messages
 
 
 class Terminated(KeyboardInterrupt):

@@ -6,12 +6,12 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from ferry.errors import FerryError
+from ferry.errors import FerryError, FerryErrors
 from ferry.sizes import LIMIT_BYTES
 from ferry.uris import is_uri, with_suffix
 
@@ -243,28 +243,41 @@ def read_jobs(name: str) -> list[BenchJob]:
     if not sections:
         raise FerryError(f"{shown} has no job; a line like [reader] begins one")
     jobs: list[BenchJob] = []
-    for section in sections:
-        group = jobs[-1].group if jobs else 0
-        if jobs and section.values.get("stonewall"):
+    wrong: list[str] = []
+    group = 0
+    for number, section in enumerate(sections):
+        if number and section.values.get("stonewall"):
             group += 1
-        if any(job.name == section.name for job in jobs):
-            raise FerryError(f"{section.at}: there are two jobs [{section.name}]; choose another name")
-        if re.fullmatch("group [0-9]+", section.name):
-            raise FerryError(f"{section.at}: [{section.name}] is the name of all jobs together; choose another")
-        jobs.append(_make_job(section, group))
+        try:
+            _check_name(section, sections[:number])
+            jobs.append(_make_job(section, group))
+        except FerryError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise FerryErrors(wrong)
     return jobs
+
+
+def _check_name(section: _Section, before: Sequence[_Section]) -> None:
+    if any(other.name == section.name for other in before):
+        raise FerryError(f"{section.at}: there are two jobs [{section.name}]; choose another name")
+    if re.fullmatch("group [0-9]+", section.name):
+        raise FerryError(f"{section.at}: [{section.name}] is the name of all jobs together; choose another")
 
 
 def _read_sections(shown: str, text: str) -> list[_Section]:
     """Returns the jobs' sections, each with what the global ones before it say."""
     shared = _Section("global", "")
     sections: list[_Section] = []
+    wrong: list[str] = []
     for name, at, lines in _split(shown, text):
         if name == shared.name:
-            _read_lines(shared, lines)
+            wrong += _read_lines(shared, lines)
             continue
         sections.append(_Section(name, at, dict(shared.values), dict(shared.places)))
-        _read_lines(sections[-1], lines)
+        wrong += _read_lines(sections[-1], lines)
+    if wrong:
+        raise FerryErrors(wrong)
     return sections
 
 
@@ -288,17 +301,20 @@ def _split(shown: str, text: str) -> list[tuple[str, str, _Lines]]:
     return found
 
 
-def _read_lines(section: _Section, lines: _Lines) -> None:
-    """Reads what sizes depend on first, as fio does."""
+def _read_lines(section: _Section, lines: _Lines) -> list[str]:
+    """Reads what sizes depend on first, as fio does. Returns what is wrong, in the order of the lines."""
+    wrong: dict[str, str] = {}
     for key, value, at in sorted(lines, key=lambda line: line[0] != "kb_base"):
         if key not in _KEYS:
-            raise FerryError(f"{at}: {key}: {_answer(key)}")
+            wrong[at] = f"{at}: {key}: {_answer(key)}"
+            continue
         try:
             section.values[key] = _KEYS[key](value, section.values.get("kb_base", 1024))
         except _WrongError as error:
-            raise FerryError(f"{at}: {key}: '{value}' {error}") from None
+            wrong[at] = f"{at}: {key}: '{value}' {error}"
         section.places[key] = at
         section.own.add(key)
+    return [wrong[at] for _, _, at in lines if at in wrong]
 
 
 def _answer(key: str) -> str:

@@ -309,6 +309,25 @@ def test_wrong_files(command: Command, scratch: Path, text: str, line: int | Non
 
 
 @pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (
+            "[global]\nbssplit=4k/50\n[a]\nbs=0\nkb_base=7\nsize=4k\n[b]\nthinktime=5\nnosuch=1\n",
+            ["2: bssplit: ", "4: bs: '0' ", "5: kb_base: '7' ", "8: thinktime: ", "9: nosuch: "],
+        ),
+        ("[a]\ntime_based\n[a]\n[b]\nsize=5k\n", ["2: [a] time_based", "3: there are two jobs [a]", "5: [b] size"]),
+    ],
+)
+def test_all_that_is_wrong_is_said_at_once(command: Command, scratch: Path, text: str, wrong: list[str]) -> None:
+    """Each in a line of its own, in the file's order."""
+    write_jobs(scratch, text)
+    done = command.run("bench", "--jobs", "jobs.fio")
+    assert done.returncode == 1
+    found = [line.removeprefix("ferry: jobs.fio:") for line in done.stderr.splitlines()]
+    assert [line[: len(begin)] for line, begin in zip(found, wrong, strict=True)] == wrong
+
+
+@pytest.mark.parametrize(
     ("flags", "says"),
     [
         (["file"], "PATH is for one job, and --jobs has several; write filename in the job file"),
