@@ -15,13 +15,14 @@ ThreadPart part_of(const Cell& cell, unsigned index) {
   part.step_bytes = cell.stride_bytes != 0 ? cell.stride_bytes : cell.call_bytes();
   part.calls_per_block = cell.calls_per_thread();
   part.segment_bytes = cell.part_bytes();
+  part.begin = cell.offset_bytes;
   if (cell.file_per_thread || cell.same_part) {
     if (cell.file_per_thread) part.file = index;
     return part;
   }
   part.calls_per_block = cell.calls_per_thread() / cell.segments;
   const std::uint64_t block_bytes = part.calls_per_block * part.step_bytes;
-  part.begin = index * block_bytes;
+  part.begin += index * block_bytes;
   part.segment_bytes = block_bytes * cell.threads;
   return part;
 }
@@ -46,8 +47,8 @@ std::string file_path(const Cell& cell, unsigned file) {
 std::uint64_t file_bytes(const Cell& cell, unsigned file) {
   if (cell.file_per_writer)
     return (first_rank_of(cell, file + 1) - first_rank_of(cell, file)) * cell.part_bytes();
-  if (cell.same_part) return cell.part_bytes();
-  return cell.span_bytes() / file_count(cell);
+  if (cell.same_part) return cell.offset_bytes + cell.part_bytes();
+  return cell.offset_bytes + cell.span_bytes() / file_count(cell);
 }
 
 unsigned first_rank_of(const Cell& cell, unsigned file) {

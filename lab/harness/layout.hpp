@@ -4,6 +4,7 @@
 // segment: block 0 of part 0, block 0 of part 1, and so on, then block 1 of part 0. With a file per
 // thread, or one that all go over from end to end, a part is a whole file. With a file per transfer
 // (program `files`), or many open files, parts are laid out as in a shared file cut into pieces.
+// Parts begin behind `offset_bytes` of each file.
 // For ranks see harness/mpi/rank_part.hpp.
 #pragma once
 

@@ -39,6 +39,7 @@ constexpr std::uint64_t files_max = std::uint64_t{1} << 16;  // of a cell with p
 constexpr std::uint64_t buffer_offset_bytes_max = 4095;
 constexpr double zipf_exponent_max = 10;
 constexpr unsigned segments_max = 1U << 20;
+constexpr unsigned passes_max = 1U << 20;
 constexpr std::uint64_t deadline_ms_max = std::uint64_t{1000} * 3600 * 24 * 365;
 constexpr std::uint64_t calls_max = std::uint64_t{1} << 28;
 constexpr std::uint64_t arena_slack_bytes = std::uint64_t{4} << 20;
@@ -98,10 +99,11 @@ void check_open_files(const Cell& cell, const Fields& fields) {
   if (cell.open_files == 0) return;
   const bool plain = cell.operation == MeasuredOperation::read && cell.program == Program::stream &&
                      cell.queue_depth == 1 && cell.segments == 1 && cell.stride_bytes == 0 &&
-                     !cell.file_per_thread && !cell.check && cell.reorder == Reorder::none;
+                     cell.offset_bytes == 0 && !cell.file_per_thread && !cell.check &&
+                     cell.reorder == Reorder::none;
   fields.refuse_if(!plain, "open_files",
                    "needs reads of program stream, one in flight, without segments, "
-                   "stride_bytes, file_per_thread, reorder and check");
+                   "stride_bytes, offset_bytes, file_per_thread, reorder and check");
   fields.refuse_if(cell.open_files % cell.threads != 0 ||
                        cell.total_bytes % (cell.transfer_bytes * cell.open_files) != 0,
                    "open_files", "must be a multiple of threads, and each hold whole transfers");
@@ -111,6 +113,8 @@ void check_pace(const Cell& cell, const Fields& fields) {
   fields.refuse_if(cell.time_ms != 0 && cell.deadline_ms != 0, "time_ms",
                    "and deadline_ms exclude each other");
   fields.refuse_if(cell.ramp_ms != 0 && cell.time_ms == 0, "ramp_ms", "needs time_ms");
+  fields.refuse_if(cell.passes > 1 && cell.time_ms != 0, "passes",
+                   "and time_ms exclude each other");
   // A read that meets a write to its place in flight may find some of either.
   fields.refuse_if(cell.mixes() && cell.check && cell.may_overlap(), "check",
                    "of mixed calls needs queue_depth 1, or each place once");
@@ -131,6 +135,8 @@ void check_program(const Cell& cell, const Fields& fields) {
   if (cell.segments > 1) refuse("segments");
   if (cell.deadline_ms != 0) refuse("deadline_ms");
   if (cell.time_ms != 0) refuse("time_ms");
+  if (cell.passes > 1) refuse("passes");
+  if (cell.offset_bytes != 0) refuse("offset_bytes");
   if (cell.rate_bytes_per_s != 0) refuse("rate_bytes_per_s");
   if (cell.check) refuse("check");
   if (cell.mixes()) refuse("operation");
@@ -327,6 +333,8 @@ void read_of_threads(const json& object, Fields& fields, Cell& cell) {
   fields.number("queue_depth", cell.queue_depth, 1, queue_depth_max);
   fields.flag("file_per_thread", cell.file_per_thread);
   fields.flag("same_part", cell.same_part);
+  fields.number("offset_bytes", cell.offset_bytes, 0, bytes_max);
+  fields.number("passes", cell.passes, 1, passes_max);
   fields.flag("make", cell.make);
   if (fields.has("group")) cell.group = fields.text("group");
   fields.number("start_delay_ms", cell.start_delay_ms, 0, deadline_ms_max);
@@ -543,6 +551,7 @@ void check_on_gpu(const Plan& plan) {
     if (cell.cache_switches) refuse(cell, "cache_switches cannot be chosen");
     if (cell.mixes()) refuse(cell, "operation cannot be mixed");
     if (cell.time_ms != 0) refuse(cell, "time_ms cannot be chosen");
+    if (cell.passes > 1) refuse(cell, "passes cannot be chosen");
     if (cell.rate_bytes_per_s != 0) refuse(cell, "rate_bytes_per_s cannot be chosen");
     if (cell.sync_every_calls != 0) refuse(cell, "sync_every_calls cannot be chosen");
     if (cell.start_delay_ms != 0) refuse(cell, "start_delay_ms cannot be chosen");

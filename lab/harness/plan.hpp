@@ -75,12 +75,14 @@ struct Cell {
   unsigned queue_depth = 1;
   unsigned segments = 1;  // each has a block of every thread
   bool file_per_thread = false;
-  bool same_part = false;   // every thread goes over the whole file
+  bool same_part = false;          // every thread goes over the whole file, behind offset_bytes
+  std::uint64_t offset_bytes = 0;  // of each file, where the parts begin
   unsigned open_files = 0;  // reads of a stream: in so many files, open at once; 0: in one file
   Reorder reorder = Reorder::none;   // of reads
   bool barriers = true;              // threads begin opening, moving, syncing and closing together
   std::uint64_t start_delay_ms = 0;  // before it opens its files
   std::uint64_t deadline_ms = 0;     // transfers start no later than this after the first; 0: none
+  unsigned passes = 1;               // so often each thread goes over its part
   std::uint64_t time_ms = 0;         // transfers go on for so long, over and over; 0: once
   std::uint64_t ramp_ms = 0;         // of a timed run: not counted, before that
   std::uint64_t rate_bytes_per_s = 0;  // of each thread, at most; 0: as fast as it goes
@@ -145,8 +147,10 @@ struct Cell {
   bool draws() const { return offsets == Offsets::zipf || offsets == Offsets::hotspot; }
   // Whether calls may leave some places alone without a deadline.
   bool may_leave_places() const { return draws() || time_ms != 0; }
-  // Whether two calls to one place may be in flight.
-  bool may_overlap() const { return may_leave_places() && queue_depth > 1; }
+  // Whether several calls may go to one place.
+  bool may_return() const { return may_leave_places() || passes > 1; }
+  // Whether two of them may be in flight.
+  bool may_overlap() const { return may_return() && queue_depth > 1; }
   bool flushes() const { return sync == Sync::flush || sync == Sync::flush_and_fsync; }
   bool is_striped() const { return stripe_bytes != 0 || stripe_count != 0; }
   bool syncs() const { return sync == Sync::fsync || sync == Sync::flush_and_fsync; }

@@ -81,7 +81,8 @@ class Pace {
   Pace(const ProgramInput& input, ProgramOutput& output)
       : input_(input),
         output_(output),
-        calls_(input.cell.time_ms == 0 ? input.cell.calls_per_thread() : UINT64_MAX),
+        calls_(input.cell.time_ms == 0 ? input.cell.calls_per_thread() * input.cell.passes
+                                       : UINT64_MAX),
         begin_ns_(now_ns()),
         ramp_ns_(input.cell.ramp_ms * ns_per_ms),
         limit_ms_(input.cell.deadline_ms + input.cell.ramp_ms + input.cell.time_ms),

@@ -67,7 +67,7 @@ struct ProgramInput {
     offset %= bytes;
     return found;
   }
-  // Where a call goes. A timed run goes over its part again and again.
+  // Where a call goes. Runs of several passes, or for a time, go over their part again and again.
   std::uint32_t place_of_call(std::uint64_t call) const {
     return order[call < order.size() ? call : call % order.size()];
   }

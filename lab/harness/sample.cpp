@@ -128,7 +128,7 @@ Sample combine(const Cell& cell, const Threads& threads, const std::vector<unsig
   sample.rates = rates_of(threads);
   sample.bytes = sample.operations * cell.call_bytes();
   sample.distinct_bytes =
-      cell.may_leave_places() ? count_places(cell, threads) * cell.call_bytes() : sample.bytes;
+      cell.may_return() ? count_places(cell, threads) * cell.call_bytes() : sample.bytes;
   return sample;
 }
 

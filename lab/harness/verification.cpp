@@ -182,7 +182,7 @@ void verify_last_reads(const ProgramInput& input, const ProgramOutput& output) {
 
 void verify_written(const Cell& cell, std::uint64_t pattern_seed) {
   for (unsigned i = 0; i < file_count(cell); ++i)
-    verify_written(cell, pattern_seed, i, 0, file_bytes(cell, i));
+    verify_written(cell, pattern_seed, i, cell.offset_bytes, file_bytes(cell, i));
 }
 
 void verify_written(const Cell& cell, std::uint64_t pattern_seed, unsigned number,

@@ -638,7 +638,7 @@ class JobRow(Record, Row):
     threads: Positive
     queue_depth: Positive
     file_per_thread: bool
-    same_part: Annotated[bool, about("every thread goes over the whole file")]
+    same_part: Annotated[bool, about("every thread goes over the whole file, behind offset_bytes")]
     start_delay_ms: Annotated[Count, about("after the group's begin")]
     deadline_ms: Annotated[Count, about("transfers start no later than this after the first; 0: none")]
     time_ms: Annotated[Count, about("transfers went on for so long, over and over; 0: once")]
@@ -647,7 +647,13 @@ class JobRow(Record, Row):
         Count, about("of each thread, at most; latencies count from when a call was due. 0: as fast as it went")
     ]
     read_percent: Annotated[Count, about("operation mixed: so many of the calls read, the others write; else 0")]
-    check: Annotated[bool, about("reads: every transfer compared within the timed region")]
+    check: Annotated[
+        bool,
+        about(
+            "reads: every transfer compared within the timed region; writes: read back through the "
+            "interface after each repeat, too"
+        ),
+    ]
     direct: bool
     sync: Literal["none", "fsync"]
     sync_every_calls: Annotated[
@@ -661,6 +667,8 @@ class JobRow(Record, Row):
     metrics: Metrics
     repeats: Annotated[list[JobRepeat], Meta(min_length=1)]
     latency_ns: Annotated[Latencies | UnsetType, about("with --latency: of all repeats together")] = UNSET
+    offset_bytes: Annotated[Count | UnsetType, about("of each file, where the data begins")] = UNSET
+    passes: Annotated[Positive | UnsetType, about("so often each thread goes over its data in a repeat")] = UNSET
     axes: Axes = {}
 
 

@@ -20,6 +20,7 @@ _BLOCK_BYTES = 4096  # fio's default of bs
 _MIX_PERCENT = 50  # and of rwmixread
 THREADS_MAX = 4096  # of all jobs that run at once
 CALLS_MAX = 1 << 28  # of a clone
+LOOPS_MAX = 1 << 20
 _ZIPF_EXPONENT_MAX = 10
 
 
@@ -34,6 +35,9 @@ class BenchJob:
     operation: str  # read, write, mixed
     pattern: str = "sequential"
     size_bytes: int = 0  # of each clone; 0: that of the file
+    offset_bytes: int = 0  # of the file, where that begins
+    passes: int = 1  # so often each clone goes over that
+    verify: bool = False
     block_bytes: int = _BLOCK_BYTES
     read_percent: int = 0  # of operation mixed
     clones: int = 1
@@ -72,6 +76,12 @@ def _size(text: str, kb_base: int) -> int:
     if not 0 < size < LIMIT_BYTES:
         raise _WrongError("is no size; choose one above zero and below 4 EiB")
     return size
+
+
+def _offset(text: str, kb_base: int) -> int:
+    if re.fullmatch("[0-9]{1,19}%", text):
+        raise _WrongError("is a part of the file; write where that begins as a size, like 64m")
+    return 0 if re.fullmatch("0{1,19}", text) else _size(text, kb_base)
 
 
 def _number(least: int, most: int) -> Callable[[str, int], int]:
@@ -137,6 +147,22 @@ def _engine(text: str, _kb_base: int) -> str:
     return _ENGINES[text]
 
 
+# Of fio's, those by which contents are compared; which checksum does that, is no question here.
+_CHECKSUMS = (
+    *("md5", "crc64", "crc32", "crc32c", "crc32c-intel", "crc16", "crc7", "xxhash", "sha1", "sha256", "sha512"),
+    *("sha3-224", "sha3-256", "sha3-384", "sha3-512"),
+)
+
+
+def _verify(text: str, _kb_base: int) -> bool:
+    if text in ("pattern", "pattern_hdr", "meta", "null"):
+        raise _WrongError(
+            "is about contents that fio makes; write a checksum, like crc32c, to have the contents compared that "
+            "bench makes"
+        )
+    return _word("0", *_CHECKSUMS)(text, 0) != "0"
+
+
 def _distribution(text: str, _kb_base: int) -> str:
     if text == "random":
         return "random"
@@ -160,7 +186,9 @@ _KEYS: dict[str, Callable[[str, int], Any]] = {
     "iodepth": _number(1, 1024),
     "ioengine": _engine,
     "kb_base": _kb_base,
+    "loops": _number(1, LOOPS_MAX),
     "numjobs": _number(1, THREADS_MAX),
+    "offset": _offset,
     "placement": _word("host", "compute", "service", "automatic"),
     "ramp_time": _time,
     "random_distribution": _distribution,
@@ -175,17 +203,18 @@ _KEYS: dict[str, Callable[[str, int], Any]] = {
     "stonewall": _switch,
     "thread": _switch,
     "time_based": _switch,
+    "verify": _verify,
 }
 _ALIASES = {"blocksize": "bs", "readwrite": "rw", "wait_for_previous": "stonewall"}
 # fio's keys that are missing here, and what to do.
 _ANSWERS = {
-    "bsrange": "write bs with one size",
+    "bsrange": "write bs with one size; several sizes are several jobs",
     "bssplit": "write bs with one size; several sizes are several jobs",
     "buffered": "write direct",
     "clocksource": "leave it out",
     "cpus_allowed": "--device-cpus names the CPUs of all jobs",
     "description": "leave it out, or write it as a comment",
-    "do_verify": "contents are always verified: leave it out",
+    "do_verify": "write verify=0 for no second look at what was written",
     "exitall": "write runtime in the jobs that are to end",
     "fallocate": "files are written as they grow: leave it out",
     "fdatasync": "write fsync, which syncs behind so many writes",
@@ -196,11 +225,10 @@ _ANSWERS = {
     "io_size": "write size",
     "iodepth_batch": "leave it out",
     "lat_percentiles": "--latency shows the percentiles of every call",
-    "loops": "-i repeats the groups",
     "name": "the section's head names the job",
     "norandommap": "write random_distribution=zipf:EXPONENT, or leave it out: each place is visited once",
-    "nrfiles": "a job has one file for each of numjobs: leave it out",
-    "offset": "a job begins where its file does: leave it out",
+    "nrfiles": "a job has one file for each of numjobs; leave it out, or write several jobs",
+    "offset_increment": "clones share a part of a file, or have a file each; write a job for each part",
     "overwrite": "--overwrite writes over files that exist",
     "percentile_list": "leave it out",
     "randrepeat": "offsets are the same in every repeat: leave it out",
@@ -209,7 +237,7 @@ _ANSWERS = {
     "scramble_buffers": "contents differ in every block: leave it out",
     "thinktime": "write rate_iops, by which a job pauses between its calls",
     "unlink": "files that bench makes are removed: leave it out",
-    "verify": "contents are always verified: leave it out",
+    "verify_pattern": "contents differ in every block: leave it out",
 }
 
 
@@ -354,6 +382,8 @@ def _make_job(section: _Section, group: int) -> BenchJob:
     size_bytes = values.get("size", 0)
     if size_bytes % block_bytes:
         raise fail("size", "size is no multiple of bs; choose one that is")
+    if size_bytes + values.get("offset", 0) >= LIMIT_BYTES:
+        raise fail("offset", "offset and size together are below 4 EiB; choose a smaller offset")
     if "rate" in values and "rate_iops" in values:
         raise fail("rate_iops", "rate and rate_iops exclude each other; leave one out")
     rate = values.get("rate", values.get("rate_iops", 0) * block_bytes)
@@ -385,6 +415,9 @@ def _make_job(section: _Section, group: int) -> BenchJob:
         operation=operation,
         pattern=pattern,
         size_bytes=size_bytes,
+        offset_bytes=values.get("offset", 0),
+        passes=1 if time_based else values.get("loops", 1),
+        verify=values.get("verify", False),
         block_bytes=block_bytes,
         read_percent=percent if operation == "mixed" else 0,
         clones=clones,

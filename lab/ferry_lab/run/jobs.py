@@ -75,7 +75,18 @@ def run(options: JobsOptions) -> None:
 # Of each job, what the document's settings repeat.
 _SETTINGS = (
     *("group", "interface", "placement", "operation", "pattern", "transfer_bytes", "total_bytes", "threads"),
-    *("queue_depth", "start_delay_ms", "deadline_ms", "time_ms", "ramp_ms", "rate_bytes_per_s", "read_percent"),
+    *(
+        "offset_bytes",
+        "passes",
+        "check",
+        "queue_depth",
+        "start_delay_ms",
+        "deadline_ms",
+        "time_ms",
+        "ramp_ms",
+        "rate_bytes_per_s",
+        "read_percent",
+    ),
     *("direct", "sync", "sync_every_calls", "cold"),
 )
 
@@ -130,9 +141,13 @@ def _make_cell(options: JobsOptions, job: BenchJob) -> Cell:
     size_bytes = job.size_bytes or _size_of_file(job)
     if size_bytes // job.block_bytes > CALLS_MAX:
         raise _fail(job, f"makes more than {CALLS_MAX} calls in each clone; choose a larger bs, or a smaller size")
-    overlaps = job.queue_depth > 1 and (job.time_based or ":" in job.pattern)
-    if options.check_read and job.operation == "mixed" and overlaps:
-        raise _fail(job, "may read what it is writing, which -R cannot check; write iodepth=1, or leave out -R")
+    check = job.verify or (options.check_read and not writes)
+    overlaps = job.queue_depth > 1 and (job.time_based or job.passes > 1 or ":" in job.pattern)
+    if check and job.operation == "mixed" and overlaps:
+        flag = "verify" if job.verify else "-R"
+        raise _fail(
+            job, f"may read what it is writing, which {flag} cannot check; write iodepth=1, or leave out {flag}"
+        )
     if job.rate_bytes_per_s and job.time_based and job.rate_bytes_per_s * job.runtime_ms < 1000 * job.block_bytes:
         raise _fail(job, "makes less than one call in its runtime; choose a higher rate or a longer runtime")
     return Cell(
@@ -149,12 +164,14 @@ def _make_cell(options: JobsOptions, job: BenchJob) -> Cell:
         queue_depth=job.queue_depth,
         file_per_thread=job.clones > 1 and not job.shared,
         same_part=job.clones > 1 and job.shared,
+        offset_bytes=job.offset_bytes,
+        passes=job.passes,
         start_delay_ms=job.start_delay_ms,
         deadline_ms=0 if job.time_based else job.runtime_ms,
         time_ms=job.runtime_ms if job.time_based else 0,
         ramp_ms=job.ramp_ms,
         rate_bytes_per_s=job.rate_bytes_per_s,
-        check=options.check_read and not writes,
+        check=check,
         latency=options.latency,
         direct=job.direct,
         sync="fsync" if job.end_fsync else "none",
@@ -187,10 +204,11 @@ def _check_interface(job: BenchJob, interface: str) -> None:
 
 
 def _size_of_file(job: BenchJob) -> int:
-    """Returns how much of a file that is there can be read in whole blocks."""
+    """Returns how much of a file that is there can be read in whole blocks, behind the offset."""
     if job.operation == "read" and job.shared and bench.is_there(job.path):
-        size_bytes = bench.readable_bytes(job.path) // job.block_bytes * job.block_bytes
-        if size_bytes:
+        behind_bytes = bench.readable_bytes(job.path) - job.offset_bytes
+        size_bytes = behind_bytes // job.block_bytes * job.block_bytes
+        if size_bytes > 0:
             return size_bytes
     raise _fail(job, "has no size; write one, like size=1g")
 
@@ -202,12 +220,12 @@ def _files_of(cell: Cell) -> list[str]:
 
 
 def _bytes_of_file(cell: Cell) -> int:
-    return cell.total_bytes // cell.threads
+    return cell.offset_bytes + cell.total_bytes // cell.threads
 
 
 def _read_what_is_written(job: BenchJob, cell: Cell, writer: BenchJob) -> Cell:
     """The writer of the same group makes the file, and writes over it meanwhile."""
-    if (job.size_bytes or 0) > writer.size_bytes:
+    if _bytes_of_file(cell) > writer.offset_bytes + writer.size_bytes:
         raise _fail(job, f"reads more of {_shown(job.path)} than [{writer.name}] writes; choose a smaller size")
     return cell
 
@@ -222,6 +240,8 @@ def _read_what_was_written(
         raise _fail(job, f"reads {_shown(job.path)}, which [{writer.name}] removes; give it a filename of its own")
     if _bytes_of_file(cell) > _bytes_of_file(cells[at]):
         raise _fail(job, f"reads more of {_shown(job.path)} than [{writer.name}] writes; choose a smaller size")
+    if cell.offset_bytes < writer.offset_bytes:
+        raise _fail(job, f"reads {_shown(job.path)} from before where [{writer.name}] writes; choose a larger offset")
     cells[at] = replace(cells[at], keep=True)
     return replace(cell, expect_pattern_seed=cells[at].seed + options.repeats - 1)
 
@@ -395,7 +415,12 @@ def _job_line(cell: Cell) -> str:
     line = f"[{cell.id}] {word} {cell.pattern}, {format_size(cell.transfer_bytes)} calls of {threads}"
     if cell.queue_depth > 1:
         line += f", {cell.queue_depth} in flight"
-    line += f", {format_size(cell.total_bytes)}: {_shown(cell.path)}, interface {cell.interface}"
+    line += f", {format_size(cell.total_bytes)}"
+    if cell.passes > 1:
+        line += f" {cell.passes} times"
+    if cell.offset_bytes:
+        line += f" from {format_size(cell.offset_bytes)} on"
+    line += f": {_shown(cell.path)}, interface {cell.interface}"
     if cell.placement:
         line += f", placement {cell.placement}"
     return line + (", direct I/O (O_DIRECT)" if cell.direct else "")

@@ -67,6 +67,8 @@ class Cell:
     segments: int = 1
     file_per_thread: bool = False  # PATH.00000000, PATH.00000001, ...
     same_part: bool = False  # every thread goes over the whole file
+    offset_bytes: int = 0  # of a file, where the data begins
+    passes: int = 1  # so often each thread goes over its data, one pass after the other
     open_files: int = 0  # reads: in so many files PATH.00000000, ..., open at once; 0: in one
     reorder: str = "none"  # none, neighbour, random: whose data a thread reads
     barriers: bool = True  # between the phases of a repeat

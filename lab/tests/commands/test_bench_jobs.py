@@ -16,6 +16,7 @@ from documents import measured, validated
 from ferry.errors import FerryError
 from ferry.sizes import KIB, MIB
 from ferry_lab.run.job_file import read_jobs
+from measured import corrupt
 from processes import run_on_terminal, started, wait_until
 from support import TIMEOUT_S, Command
 
@@ -152,6 +153,69 @@ def test_files_that_are_there_stay(command: Command, scratch: Path, tmp_path: Pa
     assert (scratch / "out").stat().st_size == 8 * KIB
 
 
+@pytest.mark.parametrize("flags", [["-a", "posix"], ["-a", "mmap"], ["-a", "uring"], ["--placement", "compute"]])
+def test_loops_over_a_part_of_a_file(command: Command, scratch: Path, tmp_path: Path, flags: list[str]) -> None:
+    """A writer, a reader of a part of that, both at once in one file, and one that does either."""
+    depth = "iodepth=4" if "uring" in flags else ""
+    text = f"""
+        [global]
+        size=64k
+        loops=3
+        [w]
+        rw=randwrite
+        offset=20k
+        filename=out
+        verify=crc32c
+        {depth}
+        [r]
+        stonewall
+        rw=randread
+        offset=36k
+        size=48k
+        filename=out
+        verify=md5
+        [mixed]
+        rw=randrw
+        offset=4k
+        verify=xxhash
+        [over]
+        rw=write
+        offset=8k
+        filename=both
+        [under]
+        rw=randread
+        offset=4k
+        loops=1
+        filename=both
+        verify=sha1
+    """
+    (scratch / "out").write_bytes(b"x" * 100)
+    rows = rows_of(command, tmp_path, text, "--overwrite", *flags)
+    calls = {name: [one["operations"] for one in row["repeats"]] for name, row in rows.items() if "jobs" not in row}
+    assert calls == {"w": [48] * 2, "r": [36] * 2, "mixed": [48] * 2, "over": [48] * 2, "under": [16] * 2}
+    assert [
+        (row["check"], row["passes"], row["offset_bytes"] // KIB) for row in rows.values() if "jobs" not in row
+    ] == [(True, 3, 20), (True, 3, 36), (True, 3, 4), (False, 3, 8), (True, 1, 4)]
+    written = (scratch / "out").read_bytes()
+    assert len(written) == 84 * KIB
+    assert written[: 20 * KIB] == bytes(20 * KIB)
+    assert all(any(written[at : at + 4 * KIB]) for at in range(20 * KIB, 84 * KIB, 4 * KIB))
+    assert [path.name for path in scratch.iterdir()] == ["out"]
+
+
+def test_verify_reads_what_bench_has_written(command: Command, scratch: Path, tmp_path: Path) -> None:
+    jobs = write_jobs(tmp_path, "[r]\nrw=randread\nfilename=file\noffset=8k\nsize=32k\nverify=crc32c\n")
+    (scratch / "file").write_bytes(os.urandom(64 * KIB))
+    command.fails("bench", "--jobs", jobs, says="does not hold the pattern that ferry bench writes")
+    (scratch / "file").unlink()
+    command.succeeds("bench", "-w", "-k", "-b", "64k", "-t", "4k", "-i", 1, "file")
+    command.succeeds("bench", "--jobs", jobs, "-i", 1)
+    corrupt(scratch / "file", 60 * KIB)  # behind what is read
+    command.succeeds("bench", "--jobs", jobs, "-i", 1)
+    corrupt(scratch / "file", 39 * KIB)
+    command.fails("bench", "--jobs", jobs, says=f"the contents of {scratch}/file are wrong at byte {39 * KIB}")
+
+
 def test_interrupted(command: Command, scratch: Path, tmp_path: Path) -> None:
     jobs = write_jobs(tmp_path, "[global]\ntime_based\nruntime=1h\nsize=1m\n[r]\n[w]\nrw=write\n[m]\nrw=randrw\n")
     with started(command, "bench", "--jobs", jobs) as process:
@@ -221,7 +285,30 @@ def test_times(tmp_path: Path) -> None:
         ("[a]\nbs=4k\nnosuch=1\n", 3, "nosuch: ferry bench does not know this key; leave it out, or write one of bs, "),
         ("[a]\nrunetime=2\n", 2, "runetime: ferry bench does not know this key; did you mean runtime?"),
         ("[a]\ncpus_allowed=1\n", 2, "cpus_allowed: ferry bench does not take this key of fio's; --device-cpus names"),
-        ("[a]\nloops=2\n", 2, "loops: ferry bench does not take this key of fio's; -i repeats the groups"),
+        ("[a]\nbsrange=4k-8k\n", 2, "bsrange: ferry bench does not take this key of fio's; write bs with one size"),
+        ("[a]\nnrfiles=2\n", 2, "nrfiles: ferry bench does not take this key of fio's; a job has one file"),
+        ("[a]\noffset=20%\n", 2, "offset: '20%' is a part of the file; write where that begins as a size"),
+        ("[a]\nsize=4e\n", 2, "size: '4e' is no size that bench takes"),
+        ("[a]\nsize=3000p\noffset=2000p\n", 3, "[a] offset and size together are below 4 EiB"),
+        ("[a]\nverify=pattern\n", 2, "verify: 'pattern' is about contents that fio makes"),
+        ("[a]\nverify=crc\n", 2, "verify: 'crc' is none of 0, md5, "),
+        ("[a]\nloops=0\n", 2, "loops: '0' is no whole number from 1 to 1048576"),
+        (
+            "[a]\nrw=rw\nsize=8k\nloops=2\nverify=md5\niodepth=2\n",
+            1,
+            "[a] may read what it is writing, which verify cannot check; write iodepth=1, or leave out verify",
+        ),
+        (
+            "[a]\nsize=4k\noffset=4k\nfilename=f\nrw=write\n[b]\nstonewall\nsize=4k\nfilename=f\n",
+            6,
+            "[b] reads f from before where [a] writes; choose a larger offset",
+        ),
+        (
+            "[a]\nsize=8k\nfilename=f\nrw=write\n[b]\nsize=4k\noffset=8k\nfilename=f\n",
+            5,
+            "[b] reads more of f than [a] writes; choose a smaller size",
+        ),
+        ("[a]\nfilename=small\noffset=8k\n", 1, "[a] has no size; write one"),
         ("[a]\nfsync=2\niodepth=2\nrw=write\n", 2, "[a] fsync is for one call at a time"),
         ("[a]\nbs=4k,8k\n", 2, "bs: '4k,8k' is no size that bench takes"),
         ("[a]\nsize=0\n", 2, "size: '0' is no size; choose one above zero"),
@@ -397,6 +484,19 @@ size=256kib
 bs=16KiB
 fsync=3
 end_fsync=1
+[past]
+rw=randwrite
+size=64KiB
+offset=20KiB
+bs=4KiB
+fsync=0
+loops=3
+[past_reads]
+rw=read
+size=64KiB
+offset=20KiB
+bs=16KiB
+loops=2
 """
 
 
@@ -415,10 +515,12 @@ def test_fio_moves_as_much(command: Command, scratch: Path, tmp_path: Path) -> N
             of_job[0] += job[kind]["io_bytes"]
             of_job[1] += job[kind]["total_ios"]
         of_job[2] = job["groupid"] + 1
-    rows = rows_of(command, tmp_path, SAME)
+    (scratch / "past.0.0").touch()
+    rows = rows_of(command, tmp_path, SAME, "--overwrite")
     ours = {
         name: [row["repeats"][0]["bytes"], row["repeats"][0]["operations"], int(row["group"].removeprefix("group "))]
         for name, row in rows.items()
         if "jobs" not in row
     }
     assert ours == by_job
+    assert (scratch / "past.0.0").stat().st_size == (theirs / "past.0.0").stat().st_size
