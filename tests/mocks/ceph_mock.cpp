@@ -1,9 +1,10 @@
 // A mock of libcephfs for tests of hanging calls and forks, without a cluster. It has the symbols
 // that Ferry loads and keeps files in the local folder named by the first line of the configuration
 // file. It knows no layouts. Like the real one, it drops a slash at the end of a path.
-// mock_hang() makes it hang. A number of an open file is never given again, so that a call on one
-// that is closed is an error.
+// mock_hang() makes it hang, and mock_ceph_forget() forget reads. A number of an open file is never
+// given again, so that a call on one that is closed is an error.
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -42,7 +43,10 @@ struct State {
   std::map<int, int> descriptors;  // of open files, by number
   int last_number = 1000;
   std::set<ceph::Client*> clients;
-  int mistakes = 0;  // closes of no open file, and clients that end with an open one
+  bool forgets = false;
+  std::map<int, int> asked;         // how often for the status of an open file, by number
+  std::condition_variable changed;  // of the last two
+  int mistakes = 0;                 // closes of no open file, and clients that end with an open one
 };
 
 State& state() {
@@ -55,6 +59,13 @@ int descriptor_of(int number) {
   const std::lock_guard lock(state().mutex);
   const auto found = state().descriptors.find(number);
   return found == state().descriptors.end() ? -1 : found->second;
+}
+
+// A read of that file.
+void sleep_if_forgotten(int number) {
+  std::unique_lock lock(state().mutex);
+  const int before = state().asked[number];
+  state().changed.wait(lock, [&] { return !state().forgets || state().asked[number] != before; });
 }
 
 bool is_evicted(const ceph::Client* mount) {
@@ -118,6 +129,13 @@ void mock_ceph_evict() {
   const std::lock_guard lock(state().mutex);
   for (ceph::Client* client : state().clients)
     client->is_evicted = true;
+}
+
+// From now on, reads sleep until their file's status is asked for, as some do in the real one.
+void mock_ceph_forget(bool on) {
+  const std::lock_guard lock(state().mutex);
+  state().forgets = on;
+  state().changed.notify_all();
 }
 
 // Closes of files that were not open, and ends of clients that had some, so far.
@@ -212,6 +230,7 @@ int ceph_read(ceph::Client* mount, int number, char* memory, std::int64_t bytes,
               std::int64_t offset) {
   return fallible("ceph_read", ceph_error, [&]() -> int {
     if (is_evicted(mount)) return -ESHUTDOWN;
+    sleep_if_forgotten(number);
     return static_cast<int>(or_error(
         pread(descriptor_of(number), memory, moved(static_cast<std::size_t>(bytes)), offset)));
   });
@@ -241,6 +260,11 @@ int ceph_ftruncate(ceph::Client*, int number, std::int64_t bytes) {
 
 int ceph_fstatx(ceph::Client*, int number, ceph::Statx* found, unsigned, unsigned) {
   return fallible("ceph_fstatx", ceph_error, [&]() -> int {
+    {
+      const std::lock_guard lock(state().mutex);
+      ++state().asked[number];
+      state().changed.notify_all();
+    }
     return fill_from(descriptor_of(number), "", AT_EMPTY_PATH, found);
   });
 }

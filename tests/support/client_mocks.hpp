@@ -61,7 +61,10 @@ class MockFaults {
 class CephMockFaults : public MockFaults {
  public:
   CephMockFaults() : MockFaults(ceph_mock) {}
+  ~CephMockFaults() { forget_reads(false); }
 
+  // From now on, reads sleep until their file's status is asked for.
+  void forget_reads(bool on) { function<void(bool)>("mock_ceph_forget")(on); }
   // Open files and clients of the library.
   int files() { return function<int()>("mock_ceph_files")(); }
   int clients() { return function<int()>("mock_ceph_clients")(); }

@@ -16,6 +16,8 @@
 namespace ferry::storage {
 namespace {
 
+constexpr std::chrono::milliseconds slow_time{100};  // after which a read may be a forgotten one
+
 // Writers count the file's changes, and tell the servers before another client may read. The time
 // is added for clients that do not count all of them.
 std::uint64_t version_of(const ceph::Statx& from) {
@@ -71,12 +73,41 @@ int CephHandle::close() {
                                       number_.exchange(-1, std::memory_order_relaxed));
 }
 
+bool CephHandle::ask_size(const std::shared_ptr<CephHandle>& file) noexcept {
+  if (file->asking_.exchange(true, std::memory_order_relaxed)) return false;
+  const bool started =
+      CephMount::start_asking(file->mount_, [file = std::shared_ptr(file)]() mutable {
+        ceph::Statx found;
+        CephMount& mount = *file->mount_;
+        mount.library().ceph_fstatx(mount.get(), file->number(), &found, ceph::basic_members, 0);
+        file->asking_.store(false, std::memory_order_relaxed);
+        file.reset();
+      });
+  if (!started) file->asking_.store(false, std::memory_order_relaxed);
+  return started;
+}
+
 CephCall::CephCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout,
                    std::shared_ptr<CephMounts> mounts)
-    : RemoteCall(operation, inbox, timeout), mounts_(std::move(mounts)) {
+    : RemoteCall(operation, inbox, timeout),
+      mounts_(std::move(mounts)),
+      read_(kind_ == Kind::read ? static_cast<CephFile*>(operation.file)->handle : nullptr) {
   if (auto* file = static_cast<CephFile*>(operation.file); file != nullptr) {
     handle_ = kind_ == Kind::close ? std::move(file->handle) : file->handle;
   }
+}
+
+BoundedCall::Clock::time_point CephCall::help(Clock::time_point now) {
+  if (kind_ != Kind::read) return Clock::time_point::max();
+  if (help_distance_ == Clock::duration::zero()) {  // it begins
+    help_distance_ = slow_time;
+    help_at_ = now + slow_time;
+  } else if (now >= help_at_) {
+    const auto file = read_.lock();
+    if (file != nullptr && CephHandle::ask_size(file)) help_distance_ *= 2;
+    help_at_ = now + help_distance_;
+  }
+  return help_at_;
 }
 
 void CephCall::let_go() {

@@ -34,6 +34,9 @@ class CephHandle {
   void has_read(std::int64_t end) const {
     if (end < bytes_) mount_->may_read_ahead();
   }
+  // Has a thread ask the servers for the file's size, which wakes reads that the library has
+  // forgotten (see CephCall::help). Returns false if none was started. Does not block.
+  static bool ask_size(const std::shared_ptr<CephHandle>& file) noexcept;
   // For its last user. 0 or a negative errno: earlier writes could not be stored.
   int close();
   int number() const { return number_.load(std::memory_order_relaxed); }
@@ -45,6 +48,7 @@ class CephHandle {
   std::atomic<int> number_{-1};
   std::list<int> place_{-1};  // in the list of its mount, if it is dropped
   std::int64_t bytes_ = 0;    // when it was opened; not changed once others have it
+  std::atomic<bool> asking_{false};
 };
 
 struct CephFile final : RemoteFile {
@@ -56,6 +60,17 @@ class CephCall final : public RemoteCall {
  public:
   CephCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout,
            std::shared_ptr<CephMounts> mounts);
+
+  // Wakes a read that the library has forgotten.
+  //
+  // libcephfs 16.2 lets a read wait while the servers take back the right to cache the file, until
+  // other reads and readahead that use it have ended; then it tells the servers, but not the read.
+  // It then sleeps until the servers send something about the file, maybe for ever. (Ceph's issue
+  // 65971; mended in 20.2 and in later releases of 18.2 and 19.2.) Another client that writes the
+  // file is enough for it. Asking for the size makes the servers send something: they stop the
+  // writers for it, and the right to cache comes back with the answer. Asking for lazy I/O would do
+  // as well, but then the library keeps what it has cached when it loses the right to.
+  Clock::time_point help(Clock::time_point now) override;
 
  private:
   std::int64_t execute(std::vector<char>& memory) override;
@@ -83,6 +98,9 @@ class CephCall final : public RemoteCall {
 
   const std::shared_ptr<CephMounts> mounts_;
   std::shared_ptr<CephHandle> handle_;
+  const std::weak_ptr<CephHandle> read_;  // for help(), as the next: beside the worker
+  Clock::duration help_distance_{0};
+  Clock::time_point help_at_;
 };
 
 }  // namespace ferry::storage

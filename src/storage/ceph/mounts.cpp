@@ -101,25 +101,6 @@ std::string CephAddress::without_configuration(int error) const {
          why + "; name its configuration by CEPH_CONF or by ?conf= after the path";
 }
 
-template <class Work>
-bool CephLeaving::start(const std::shared_ptr<CephLeaving>& leaving, Work work) noexcept {
-  try {
-    const std::lock_guard lock(leaving->mutex);
-    std::thread([leaving, work]() mutable {
-      name_this_thread("ferry-closes");
-      run_this_thread_on(leaving->cpus);
-      work();
-      const std::lock_guard at_end(leaving->mutex);
-      --leaving->threads;
-      leaving->changed.notify_all();
-    }).detach();
-    ++leaving->threads;
-    return true;
-  } catch (const std::exception&) {  // std::system_error, std::bad_alloc
-    return false;
-  }
-}
-
 void CephLeaving::unmount(const std::shared_ptr<CephLeaving>& leaving) noexcept {
   for (;;) {
     CephMount* client = nullptr;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -94,9 +95,28 @@ struct CephLeaving {
   std::mutex mutex;  // the last to be taken; guards what follows
   std::condition_variable changed;
   std::size_t clients = 0;      // not unmounted yet
-  std::size_t threads = 0;      // that close or unmount
+  std::size_t threads = 0;      // that close, ask or unmount
   CephMount* unused = nullptr;  // clients that wait for such a thread
 };
+
+template <class Work>
+bool CephLeaving::start(const std::shared_ptr<CephLeaving>& leaving, Work work) noexcept {
+  try {
+    const std::lock_guard lock(leaving->mutex);
+    std::thread([leaving, work]() mutable {
+      name_this_thread("ferry-closes");
+      run_this_thread_on(leaving->cpus);
+      work();
+      const std::lock_guard at_end(leaving->mutex);
+      --leaving->threads;
+      leaving->changed.notify_all();
+    }).detach();
+    ++leaving->threads;
+    return true;
+  } catch (const std::exception&) {  // std::system_error, std::bad_alloc
+    return false;
+  }
+}
 
 // Thread-safe. Its calls block, some of them without a bound.
 class CephMount {
@@ -129,6 +149,20 @@ class CephMount {
   std::vector<std::string> facts();
   // Has the file in this list of one closed, as CephLeaving says. Does not block.
   static void close_later(const std::shared_ptr<CephMount>& mount, std::list<int>& file) noexcept;
+  // Does ask(), which asks the servers something, on a thread; false: there are enough of these, or
+  // none can be started. ask() must let go of what it has. Does not block.
+  template <class Ask>
+  static bool start_asking(const std::shared_ptr<CephMount>& mount, Ask ask) noexcept {
+    if (mount->asking_.fetch_add(1, std::memory_order_relaxed) < asking_max &&
+        CephLeaving::start(mount->leaving_, [mount = std::shared_ptr(mount), ask]() mutable {
+          ask();
+          mount->asking_.fetch_sub(1, std::memory_order_relaxed);
+          mount.reset();
+        }))
+      return true;
+    mount->asking_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
   // Starts to close what is in the list, if nobody does. Does not block.
   static void close_dropped(const std::shared_ptr<CephMount>& mount) noexcept;
 
@@ -136,6 +170,7 @@ class CephMount {
   friend struct CephLeaving;
   friend class CephMounts;
   using Clock = std::chrono::steady_clock;
+  static constexpr unsigned asking_max = 16;
   // A layout as the library reports it.
   struct CephNumbers {
     int stripe_bytes = 0;
@@ -153,6 +188,7 @@ class CephMount {
   const std::shared_ptr<CephLeaving> leaving_;
   std::atomic<bool> lost_{false};  // orders nothing: answers are handed over with a lock
   std::atomic<Clock::time_point> read_at_{Clock::time_point()};
+  std::atomic<unsigned> asking_{0};
   std::mutex mutex_;
   ceph::Client* mounted_ = nullptr;  // guarded by it, as the next
   std::shared_ptr<const ClientAtWork> at_work_;

@@ -150,6 +150,7 @@ void BoundedPool::work(const std::shared_ptr<State>& state, const CpuSet& cpus,
     state->waiting.pop_front();
     if (call->over()) continue;
     state->running.push_back(call);
+    if (call->help(BoundedCall::Clock::now()) < state->next_look) state->changed.notify_all();
     lock.unlock();
     const std::int64_t result = call->work(memory);
     lock.lock();
@@ -193,7 +194,10 @@ void BoundedPool::watch(const std::shared_ptr<State>& state, const CpuSet& cpus,
     std::erase_if(state->copying, ended);
     std::erase_if(state->waiting, [&](const auto& call) { return expired(call) && ended(call); });
     state->late += static_cast<unsigned>(std::erase_if(state->running, [&](const auto& call) {
-      if (!expired(call)) return false;
+      if (!expired(call)) {
+        state->next_look = std::min(state->next_look, call->help(now));
+        return false;
+      }
       if (!ended(call)) state->copying.push_back(call);
       return true;
     }));

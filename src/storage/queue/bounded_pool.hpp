@@ -47,6 +47,11 @@ class BoundedCall {
   // inside of touch(). Returns the result.
   virtual std::int64_t work(std::vector<char>& memory) = 0;
 
+  // For a call of the library that takes long: called under the pool's mutex when a worker begins,
+  // and then, while it is at it, whenever the time is reached that the last one returned. Must not
+  // block.
+  virtual Clock::time_point help(Clock::time_point /*now*/) { return Clock::time_point::max(); }
+
   // Answers with `error` if the call is still in flight. Thread-safe, like everything below.
   void end_early(int error);
   // The same, but returns false at once while the worker is at the operation's memory, which may

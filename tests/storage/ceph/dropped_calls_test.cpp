@@ -227,5 +227,22 @@ TEST_F(CephDroppedCalls, AClientThatCannotBeMadeNeedsNoThread) {
   EXPECT_EQ(faults.clients(), 1);
 }
 
+// A read that takes long has a thread ask for the file's size.
+TEST_F(CephDroppedCalls, AFileIsClosedAfterAQuestionThatHangs) {
+  File* file = driver->must_open(at("f", patient_s), O_RDONLY);
+  const auto other = must_open(at("other", patient_s), O_RDONLY);
+  faults.hang("ceph_read ceph_fstatx");
+  test::DrivenTransfer read(Kind::read, file, arena.data(), 3);
+  driver->start(read);
+  ASSERT_TRUE(is_in_the_library(2));
+  faults.hang("ceph_fstatx");
+  EXPECT_EQ(driver->next().result, 3);
+  EXPECT_TRUE(ends([&] { EXPECT_EQ(driver->close(file), 0); }));
+  EXPECT_TRUE(serves(other));
+  EXPECT_EQ(faults.files(), 2);
+  faults.hang("");
+  EXPECT_TRUE(is_open(1));
+}
+
 }  // namespace
 }  // namespace ferry::storage::ceph_dropped_calls_test

@@ -1,6 +1,7 @@
 // A Ceph cluster whose servers end, hang or return while requests are in flight: the rig's. Tests
 // that kill servers need one that stores in files (FERRY_TEST_CEPH_DISK is set), and some need
 // ceph-fuse's mount.
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "storage/router.hpp"
 #include "support/ceph_servers.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
@@ -115,6 +117,32 @@ TEST_F(CephFaults, TheStorageCanBeLeftWhileServersHang) {
   });
   rig("thaw");
   make_storage();
+}
+
+// The library forgets reads of a file that others have in flight, too, while another client writes.
+TEST_F(CephFaults, ReadsBesideWritesOfAnotherClientEnd) {
+  constexpr std::size_t piece = 128 << 10;
+  constexpr std::size_t pieces = 10;
+  const auto written = make_file("f", pattern(piece * pieces, 1));
+  const auto other = make_router();
+  test::StorageDriver reader(*other);
+  std::atomic<bool> over{false};
+  std::thread writer([&] {
+    while (!over) {
+      EXPECT_EQ(driver->pwrite(written, arena.data(), piece, 0), std::int64_t{piece});
+      EXPECT_EQ(driver->simple(Kind::sync, written), 0);
+    }
+  });
+  std::string memory(piece * pieces, 'x');
+  for (int times = 0; times < 30; ++times) {
+    File* file = reader.must_open(at("f"), O_RDONLY);
+    const auto reads = reader.start_pieces(Kind::read, file, memory.data(), piece, pieces);
+    reader.expect_next(pieces, piece);
+    EXPECT_EQ(reader.close(file), 0);
+    EXPECT_TRUE(same_bytes(memory, pattern(piece * pieces, 1)));
+  }
+  over = true;
+  writer.join();
 }
 
 // Static objects whose destruction takes a while, as in large programs. They are older than the

@@ -31,7 +31,7 @@ class CephMock : public test::ClientMock {
   }
 
   const std::string configuration = directory / "ceph.conf";
-  test::MockFaults faults{test::ceph_mock};
+  test::CephMockFaults faults;
 };
 
 using CephLateCalls = CephMock;
@@ -117,6 +117,21 @@ TEST_F(CephLateCalls, ACloseBesideALateReadTellsWhatWritesBecame) {
   EXPECT_EQ(driver->close(file), -ETIMEDOUT);
   faults.hang("");
   await_late_calls();
+}
+
+// Of several files, and the file of one of them again when the first is over.
+TEST_F(CephMock, ForgottenReadsAreWoken) {
+  test::write_file(path("f"), std::string(100, 'a'));
+  test::write_file(path("g"), std::string(100, 'b'));
+  const auto first = must_open(at("f", 30), O_RDONLY);
+  const auto second = must_open(at("g", 30), O_RDWR);
+  faults.forget_reads(true);
+  for (int times = 0; times < 2; ++times) {
+    const auto some = driver->start_pieces(Kind::read, first, arena.data(), 20, 5);
+    const auto others = driver->start_pieces(Kind::read, second, arena.data() + 100, 20, 5);
+    driver->expect_next(10, 20);
+    EXPECT_EQ(arena.view(0, 200), std::string(100, 'a') + std::string(100, 'b'));
+  }
 }
 
 // The library drops the slash that shows that.
