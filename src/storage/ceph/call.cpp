@@ -293,7 +293,6 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
   Status status;
   if (const int error = status_of(*mount, status, nullptr); error != 0) return error;
   if (const int error = refusal_of_type(status.mode); error != 0) return error;
-  handle_->has_bytes(status.size_bytes);
   file->opened_with(flags_);
   file->directory = S_ISDIR(status.mode);
   if (file->directory && (file->writable || (flags_ & (O_CREAT | O_TRUNC)) != 0)) return -EISDIR;
@@ -325,10 +324,7 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
 
 std::int64_t CephCall::read_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
   CephMount& mount = *handle_->mount();
-  const std::int64_t got =
-      mount.library().ceph_read(mount.get(), handle_->number(), memory, bytes, offset);
-  if (got > 0) handle_->has_read(offset + got);
-  return got;
+  return mount.library().ceph_read(mount.get(), handle_->number(), memory, bytes, offset);
 }
 
 std::int64_t CephCall::write_piece(char* memory, std::int64_t bytes, std::int64_t offset) {

@@ -29,11 +29,6 @@ class CephHandle {
   CephHandle& operator=(const CephHandle&) = delete;
   // To be said once, before others have it.
   void opened(int number) { number_.store(number, std::memory_order_relaxed); }
-  void has_bytes(std::uint64_t bytes) { bytes_ = static_cast<std::int64_t>(bytes); }
-  // After a read of the library up to this offset.
-  void has_read(std::int64_t end) const {
-    if (end < bytes_) mount_->may_read_ahead();
-  }
   // Has a thread ask the servers for the file's size, which wakes reads that the library has
   // forgotten (see CephCall::help). Returns false if none was started. Does not block.
   static bool ask_size(const std::shared_ptr<CephHandle>& file) noexcept;
@@ -47,7 +42,6 @@ class CephHandle {
   // -1: closed. The last user may not have seen yet what others did before they let go.
   std::atomic<int> number_{-1};
   std::list<int> place_{-1};  // in the list of its mount, if it is dropped
-  std::int64_t bytes_ = 0;    // when it was opened; not changed once others have it
   std::atomic<bool> asking_{false};
 };
 
@@ -64,7 +58,7 @@ class CephCall final : public RemoteCall {
   // Wakes a read that the library has forgotten.
   //
   // libcephfs 16.2 lets a read wait while the servers take back the right to cache the file, until
-  // other reads and readahead that use it have ended; then it tells the servers, but not the read.
+  // other reads that use it have ended; then it tells the servers, but not the read.
   // It then sleeps until the servers send something about the file, maybe for ever. (Ceph's issue
   // 65971; mended in 20.2 and in later releases of 18.2 and 19.2.) Another client that writes the
   // file is enough for it. Asking for the size makes the servers send something: they stop the

@@ -22,10 +22,6 @@ namespace {
 
 std::atomic<unsigned> clients_at_work{0};
 
-// What the library reads ahead has mostly arrived after it. If some is under way when a client is
-// unmounted, libcephfs 16.2 waits for the next tick of its clock, which is up to a second away.
-constexpr std::chrono::milliseconds read_ahead_time{50};
-
 void end_at_once(int status, void* /*unused*/) {
   if (clients_at_work == 0) return;
   std::cout.flush();
@@ -125,8 +121,6 @@ void CephLeaving::unmount(const std::shared_ptr<CephLeaving>& leaving) noexcept 
 CephMount::~CephMount() {
   if (mounted_ == nullptr) return;
   close_all_dropped();
-  if (!lost())
-    std::this_thread::sleep_until(read_at_.load(std::memory_order_relaxed) + read_ahead_time);
   library_->ceph_unmount(mounted_);
   library_->ceph_release(mounted_);
 }
@@ -198,6 +192,10 @@ ceph::Client* CephMount::mount() {
        {std::pair<const char*, std::string>{"client_mount_uid", std::to_string(address_.uid)},
         {"client_mount_gid", std::to_string(address_.gid)},
         {"client_mount_timeout", seconds},
+        // No readahead: libcephfs 16.2 begins it after a read without looking whether it may still
+        // cache the file, and keeps what it has read. When it may cache again, reads find that,
+        // however often other clients, or this one, have written those bytes meanwhile.
+        {"client_readahead_min", "0"},
         {"rados_mon_op_timeout", seconds},
         {"rados_osd_op_timeout", twice},
         {"objecter_timeout", std::to_string(std::min<std::int64_t>(half_s, 10))},

@@ -135,8 +135,6 @@ class CephMount {
   // -ESHUTDOWN. Seeing such an answer marks it lost.
   void lose() { lost_.store(true, std::memory_order_relaxed); }
   bool lost() const { return lost_.load(std::memory_order_relaxed); }
-  // A read has ended before the end of its file: the library may be reading ahead.
-  void may_read_ahead() { read_at_.store(Clock::now(), std::memory_order_relaxed); }
   const CephLibrary& library() const { return *library_; }
   const CephAddress& address() const { return address_; }
   // As granted: for an open file, or a path; for a directory, the layout of new files. Returns 0 or
@@ -169,7 +167,6 @@ class CephMount {
  private:
   friend struct CephLeaving;
   friend class CephMounts;
-  using Clock = std::chrono::steady_clock;
   static constexpr unsigned asking_max = 16;
   // A layout as the library reports it.
   struct CephNumbers {
@@ -187,7 +184,6 @@ class CephMount {
   const CephAddress address_;
   const std::shared_ptr<CephLeaving> leaving_;
   std::atomic<bool> lost_{false};  // orders nothing: answers are handed over with a lock
-  std::atomic<Clock::time_point> read_at_{Clock::time_point()};
   std::atomic<unsigned> asking_{0};
   std::mutex mutex_;
   ceph::Client* mounted_ = nullptr;  // guarded by it, as the next

@@ -145,6 +145,27 @@ TEST_F(CephFaults, ReadsBesideWritesOfAnotherClientEnd) {
   writer.join();
 }
 
+// The library's readahead would find the second half, and keep it while the servers let no client
+// cache the file.
+TEST_F(CephFaults, ReadsFindWhatOthersWroteAfterTheyReadTheBytesBefore) {
+  const std::string before(24, 'a');
+  const std::string after(24, 'b');
+  const auto other = make_router();
+  test::StorageDriver reader(*other);
+  std::string memory = before;
+  for (int times = 0; times < 10; ++times) {
+    const std::string name = "f" + std::to_string(times);
+    const auto written = make_file(name, before);
+    const test::DrivenFile file(reader, reader.must_open(at(name), O_RDWR));
+    EXPECT_TRUE(reader.finds(file, before.substr(0, 12), memory.data()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // in which readahead would arrive
+    EXPECT_EQ(write(written, after), 24);
+    EXPECT_EQ(driver->simple(Kind::sync, written), 0);
+    EXPECT_EQ(reader.simple(Kind::file_status, file), 0) << "lets clients cache it";
+    EXPECT_TRUE(reader.finds(file, after, memory.data()));
+  }
+}
+
 // Static objects whose destruction takes a while, as in large programs. They are older than the
 // library's, so they are destroyed later.
 void linger_at_exit() {
