@@ -249,6 +249,8 @@ ceph_configuration() {
 [client]
   # The kernel notices other clients' writes late.
   fuse_disable_pagecache = true
+  # ceph-fuse 16.2 may return what it has read ahead long after it was overwritten.
+  client_readahead_min = 0
 END
   # Its count of bytes is one word without a lock. With several threads it can fall below zero, and
   # the cluster takes itself for full.
