@@ -70,8 +70,9 @@ class BufferedFile {
   BufferedFile& operator=(const BufferedFile&) = delete;
 
   // Return the bytes moved, fewer only at the end of the file, or a negative errno. Transfers of at
-  // least buffer_bytes bypass the buffers. If evicting a buffer fails, the call that needed the
-  // space returns the error; the buffer keeps its data for another try.
+  // least buffer_bytes bypass the buffers, and so do all while there is no memory for one. If
+  // evicting a buffer fails, the call that needed the space returns the error; the buffer keeps its
+  // data for another try.
   std::int64_t pread(void* data, std::uint64_t bytes, std::uint64_t offset);
   std::int64_t pwrite(const void* data, std::uint64_t bytes, std::uint64_t offset);
 
@@ -93,6 +94,8 @@ class BufferedFile {
 
   std::int64_t copy_in(const std::byte* data, std::uint64_t bytes, std::uint64_t offset);
   std::int64_t copy_out(std::byte* data, std::uint64_t bytes, std::uint64_t offset);
+  bool passes_by(std::uint64_t bytes);
+  bool add_buffer();
   int buffer_for(std::uint64_t block, Buffer*& found);
   int load(Buffer& buffer);
   int write_back(Buffer& buffer);

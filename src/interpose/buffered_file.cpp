@@ -39,10 +39,10 @@ struct BufferedFile::Buffer {
     dirty.clear();
   }
 
+  Extents dirty;  // the first: its constructor may throw
   std::byte* data;
   std::uint64_t block = none;
   bool is_loaded = false;  // all bytes are the file's, zeros behind its end
-  Extents dirty;
   std::uint64_t last_use = 0;
 };
 
@@ -70,7 +70,7 @@ std::int64_t BufferedFile::pread(void* data, std::uint64_t bytes, std::uint64_t 
   bytes = offset < size_ ? std::min(bytes, size_ - offset) : 0;
   if (bytes == 0) return 0;
   std::int64_t moved = 0;
-  if (bytes >= options_.buffer_bytes) {
+  if (passes_by(bytes)) {
     if (const int error = write_back_overlapping(offset, bytes, false)) return -error;
     moved = below_.read(data, bytes, offset);
     ++statistics_.requests_read;
@@ -112,7 +112,7 @@ std::int64_t BufferedFile::pwrite(const void* data, std::uint64_t bytes, std::ui
   ++statistics_.writes;
   if (bytes == 0) return 0;
   std::int64_t moved = 0;
-  if (bytes >= options_.buffer_bytes) {
+  if (passes_by(bytes)) {
     if (const int error = write_back_overlapping(offset, bytes, true)) return -error;
     moved = below_.write(data, bytes, offset);
     ++statistics_.requests_written;
@@ -136,7 +136,8 @@ std::int64_t BufferedFile::copy_in(const std::byte* data, std::uint64_t bytes,
     const std::uint64_t step = std::min(bytes - done, options_.buffer_bytes - inside);
     Buffer* buffer = nullptr;
     int error = buffer_for(at / options_.buffer_bytes, buffer);
-    if (error == 0 && buffer->dirty.size() >= extents_max) error = write_back(*buffer);
+    if (error == 0 && (buffer->dirty.size() >= extents_max || !buffer->dirty.make_room()))
+      error = write_back(*buffer);
     if (error != 0) return done > 0 ? static_cast<std::int64_t>(done) : -error;
     std::memcpy(buffer->data + inside, data + done, step);
     buffer->dirty.add(inside, inside + step);
@@ -149,7 +150,19 @@ std::int64_t BufferedFile::copy_in(const std::byte* data, std::uint64_t bytes,
   return static_cast<std::int64_t>(done);
 }
 
-// The buffer of a block: its own, a new one, or the least recently used one.
+// Whether a transfer is made without buffers: a large one, and any while there is no memory.
+bool BufferedFile::passes_by(std::uint64_t bytes) {
+  return bytes >= options_.buffer_bytes || (buffers_.empty() && !add_buffer());
+}
+
+bool BufferedFile::add_buffer() try {
+  buffers_.push_back(std::make_unique<Buffer>(options_.buffer_bytes));
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+// The buffer of a block: its own, a new one, or the least recently used one. There is one.
 int BufferedFile::buffer_for(std::uint64_t block, Buffer*& found) {
   Buffer* oldest = nullptr;
   for (const auto& buffer : buffers_) {
@@ -160,14 +173,7 @@ int BufferedFile::buffer_for(std::uint64_t block, Buffer*& found) {
     }
     if (oldest == nullptr || buffer->last_use < oldest->last_use) oldest = buffer.get();
   }
-  if (buffers_.size() < options_.buffers) {
-    try {
-      buffers_.push_back(std::make_unique<Buffer>(options_.buffer_bytes));
-      oldest = buffers_.back().get();
-    } catch (const std::bad_alloc&) {
-      if (oldest == nullptr) return ENOMEM;  // else the existing ones must do
-    }
-  }
+  if (buffers_.size() < options_.buffers && add_buffer()) oldest = buffers_.back().get();
   if (const int error = write_back(*oldest)) return error;
   oldest->forget();
   oldest->block = block;
@@ -218,13 +224,10 @@ int BufferedFile::write_back_overlapping(std::uint64_t offset, std::uint64_t byt
 
 // All of them, in file order; reports the first error.
 int BufferedFile::write_back_all() {
-  std::vector<Buffer*> ordered;
-  for (const auto& buffer : buffers_)
-    if (buffer->block != Buffer::none) ordered.push_back(buffer.get());
-  std::sort(ordered.begin(), ordered.end(),
-            [](const Buffer* a, const Buffer* b) { return a->block < b->block; });
+  std::sort(buffers_.begin(), buffers_.end(),
+            [](const auto& a, const auto& b) { return a->block < b->block; });
   int first = 0;
-  for (Buffer* buffer : ordered) {
+  for (const auto& buffer : buffers_) {
     const int error = write_back(*buffer);
     if (first == 0) first = error;
   }

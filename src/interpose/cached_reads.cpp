@@ -26,6 +26,7 @@
 
 #include "base/kernel_call.hpp"
 #include "daemon/descriptor_path.hpp"
+#include "interpose/say.hpp"
 #include "interpose/serving_settings.hpp"
 
 namespace ferry::run {
@@ -58,14 +59,6 @@ constexpr std::uint64_t small_read_bytes = std::uint64_t{1} << 16;
 constexpr std::uint64_t call_bytes_max = 0x7ffff000;  // the kernel's
 constexpr auto offset_max = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
 constexpr int vectors_max = 1024;
-
-void say(std::initializer_list<std::string_view> pieces) {
-  std::array<iovec, 8> list{};
-  const auto end = std::transform(pieces.begin(), pieces.end(), list.begin(), [](auto piece) {
-    return iovec{const_cast<char*>(piece.data()), piece.size()};
-  });
-  kernel_call(SYS_writev, STDERR_FILENO, list.data(), end - list.begin());
-}
 
 // The tallies: a hash table by path, whose entries are never removed, in memory of its own. Signal
 // handlers may add some.

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 namespace ferry {
@@ -15,6 +17,14 @@ class Extents {
     bool operator==(const Extent&) const = default;
   };
 
+  Extents() { all_.reserve(few); }
+  // Whether one more fits, without memory for which the next add() would ask. True for the first.
+  bool make_room() try {
+    if (all_.size() == all_.capacity()) all_.reserve(2 * all_.capacity());
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   // Adds [begin, end), merged with those it touches.
   void add(std::uint64_t begin, std::uint64_t end) {
     if (begin >= end) return;
@@ -48,6 +58,7 @@ class Extents {
   const std::vector<Extent>& all() const { return all_; }
 
  private:
+  static constexpr std::size_t few = 16;
   std::vector<Extent> all_;
 };
 

@@ -1,6 +1,7 @@
 #include "interpose/files.hpp"
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,14 +11,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "interpose/say.hpp"
+
 namespace ferry::iobuf {
 namespace {
 
-// A bare system call, as everywhere here: the C library's function is replaced.
-void say(const std::string& line) {
-  const std::string whole = "ferry-iobuf: " + line + "\n";
-  syscall(SYS_write, STDERR_FILENO, whole.data(), whole.size());
-}
+using ferry::run::put_pieces;
+using ferry::run::say;
 
 // The number of bytes, or a negative errno, as a system call returns it.
 ssize_t returned(std::int64_t moved) {
@@ -117,7 +117,9 @@ int TrackedFile::release(const char* why) {
   if (is_released_) return 0;
   const int error = file_.flush();
   if (error != 0) {
-    say(path_ + ": buffered data could not be written and is lost: " + std::strerror(error));
+    const char* const what = strerrordesc_np(error);
+    say({"ferry-iobuf: ", path_, ": buffered data could not be written and is lost: ",
+         what != nullptr ? what : "an unknown error", "\n"});
   }
   file_.discard();
   syscall(SYS_lseek, descriptor_, position_, SEEK_SET);
@@ -129,22 +131,27 @@ int TrackedFile::release(const char* why) {
 void TrackedFile::abandon() {
   const std::lock_guard lock(mutex_);
   if (!is_released_)
-    say(path_ + ": was closed unseen, and buffered data is lost; leave it out of FERRY_IOBUF");
+    say({"ferry-iobuf: ", path_,
+         ": was closed unseen, and buffered data is lost; leave it out of FERRY_IOBUF\n"});
   file_.discard();
   is_released_ = true;
 }
 
 Files& Files::instance() {
-  static Files& files = *new Files;
+  alignas(Files) static std::byte memory[sizeof(Files)];
+  static Files& files = *new (memory) Files;
   return files;
 }
 
 Files::Files() {
   const char* text = std::getenv("FERRY_IOBUF");
-  settings_ = parse_settings(text != nullptr ? text : "");
-  if (!settings_.error.empty()) {
-    say("FERRY_IOBUF: " + settings_.error + "; nothing is buffered");
+  try {
+    settings_ = parse_settings(text != nullptr ? text : "");
+  } catch (const std::bad_alloc&) {
+    say({"ferry-iobuf: no memory for the settings; nothing is buffered\n"});
   }
+  if (!settings_.error.empty())
+    say({"ferry-iobuf: FERRY_IOBUF: ", settings_.error, "; nothing is buffered\n"});
 }
 
 void Files::opened(int descriptor, const char* path, int flags) {
@@ -175,8 +182,9 @@ void Files::opened(int descriptor, const char* path, int flags) {
     files_[descriptor] =
         std::make_shared<TrackedFile>(descriptor, path, flags, status, rule->options);
     tracked[static_cast<std::size_t>(descriptor)] = true;
-  } catch (const std::bad_alloc&) {  // then do not buffer it
+  } catch (const std::bad_alloc&) {  // then do not buffer it, nor another descriptor of the file
     files_.erase(descriptor);
+    is_unsure_ = true;
   }
   errno = saved;
 }
@@ -251,7 +259,8 @@ void Files::release_all_locked(const char* why) {
     release_now(*file, why);
 }
 
-void Files::record(TrackedFile& file) {
+// Without memory the summary lacks a line.
+void Files::record(TrackedFile& file) try {
   const BufferStatistics counts = file.statistics();
   std::string line = file.path() + ": ";
   if (counts.writes > 0) {
@@ -267,6 +276,7 @@ void Files::record(TrackedFile& file) {
   if (file.why_released()[0] != '\0')
     line += "; buffering ended: " + std::string(file.why_released());
   summary_.push_back(std::move(line));
+} catch (const std::bad_alloc&) {
 }
 
 void Files::finish() {
@@ -286,19 +296,17 @@ void Files::print_summary() {
   if (summary_.empty() || (target != nullptr && target[0] == '\0')) return;
   if (target == nullptr) {
     for (const std::string& line : summary_)
-      say(line);
+      say({"ferry-iobuf: ", line, "\n"});
     return;
   }
   const int file = static_cast<int>(
       syscall(SYS_openat, AT_FDCWD, target, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));
   if (file < 0) {
-    say("FERRY_IOBUF_SUMMARY: " + std::string(target) + ": " + std::strerror(errno));
+    say({"ferry-iobuf: FERRY_IOBUF_SUMMARY: ", target, ": ", std::strerror(errno), "\n"});
     return;
   }
-  for (const std::string& line : summary_) {
-    const std::string whole = line + "\n";
-    syscall(SYS_write, file, whole.data(), whole.size());
-  }
+  for (const std::string& line : summary_)
+    put_pieces(file, {line, "\n"});
   syscall(SYS_close, file);
 }
 

@@ -5,6 +5,8 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <string_view>
 
 namespace ferry::run {
@@ -28,14 +30,18 @@ const char* value_of(const char* name) {
 const ServingSettings* ServingSettings::from_environment() {
   const char* socket = value_of("FERRY_RUN_SOCKET");
   if (socket == nullptr) return nullptr;
-  auto* settings = new ServingSettings;
-  settings->socket = socket;
-  if (const char* map = value_of("FERRY_RUN_MAP"); map != nullptr) settings->read_map(map);
-  if (const char* summary = value_of("FERRY_RUN_SUMMARY"); summary != nullptr) {
-    settings->wants_summary = true;
-    settings->summary = summary;
+  try {
+    auto settings = std::make_unique<ServingSettings>();
+    settings->socket = socket;
+    if (const char* map = value_of("FERRY_RUN_MAP"); map != nullptr) settings->read_map(map);
+    if (const char* summary = value_of("FERRY_RUN_SUMMARY"); summary != nullptr) {
+      settings->wants_summary = true;
+      settings->summary = summary;
+    }
+    return settings.release();
+  } catch (const std::bad_alloc&) {
+    return nullptr;  // the kernel serves all
   }
-  return settings;
 }
 
 void ServingSettings::read_map(const std::string& text) {

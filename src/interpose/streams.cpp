@@ -1,11 +1,14 @@
 // C stdio. The C library's streams bypass replaced read and write functions, so a stream of a
 // buffered file is a custom one (fopencookie) on its descriptor.
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -24,27 +27,27 @@ namespace {
 class Streams {
  public:
   static Streams& instance() {
-    static Streams& streams = *new Streams;
+    alignas(Streams) static std::byte memory[sizeof(Streams)];
+    static Streams& streams = *new (memory) Streams;
     return streams;
   }
-  void add(FILE* stream, int descriptor) {
-    const std::lock_guard lock(mutex_);
-    descriptors_[stream] = descriptor;
-  }
+  // A custom stream on the descriptor; null without memory.
+  FILE* open(int descriptor, const char* mode);
   void remove(int descriptor) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(descriptors_, [&](const auto& one) { return one.second == descriptor; });
+    streams_.erase(descriptor);
   }
   int find(FILE* stream) {
     if (!Files::instance().buffers()) return -1;
     const std::lock_guard lock(mutex_);
-    const auto found = descriptors_.find(stream);
-    return found != descriptors_.end() ? found->second : -1;
+    const auto found = std::find_if(streams_.begin(), streams_.end(),
+                                    [&](const auto& one) { return one.second == stream; });
+    return found != streams_.end() ? found->first : -1;
   }
 
  private:
   std::mutex mutex_;
-  std::map<FILE*, int> descriptors_;
+  std::map<int, FILE*> streams_;  // by descriptor
 };
 
 int descriptor_of(void* cookie) {
@@ -75,6 +78,18 @@ int close_stream(void* cookie) {
   return ::close(descriptor_of(cookie));
 }
 
+FILE* Streams::open(int descriptor, const char* mode) try {
+  const std::lock_guard lock(mutex_);
+  FILE*& stream = streams_[descriptor];
+  const cookie_io_functions_t functions{read_stream, write_stream, seek_stream, close_stream};
+  stream = fopencookie(reinterpret_cast<void*>(std::intptr_t{descriptor}), mode, functions);
+  FILE* const opened = stream;
+  if (opened == nullptr) streams_.erase(descriptor);
+  return opened;
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
 // The flags of open(2) for a mode of fopen, or -1 to leave it to the C library.
 int flags_of(const char* mode) {
   if (std::strchr(mode, ',') != nullptr) return -1;  // a character set
@@ -102,16 +117,12 @@ FILE* open_stream(const char* path, const char* mode, OpenStream* own) {
   constexpr mode_t all_may = 0666;
   const int descriptor = ::open(path, flags, all_may);
   if (descriptor < 0) return nullptr;
-  if (Files::instance().find(descriptor) == nullptr) {  // a pipe, for example
-    return next<FILE*(int, const char*), "fdopen">()(descriptor, mode);
-  }
-  const cookie_io_functions_t functions{read_stream, write_stream, seek_stream, close_stream};
-  FILE* stream = fopencookie(reinterpret_cast<void*>(std::intptr_t{descriptor}), mode, functions);
-  if (stream == nullptr) {
-    ::close(descriptor);
-    return nullptr;
-  }
-  Streams::instance().add(stream, descriptor);
+  FILE* stream = nullptr;
+  if (Files::instance().find(descriptor) != nullptr)
+    stream = Streams::instance().open(descriptor, mode);
+  // Not buffered (a pipe, for example), or no memory for a stream of ours.
+  if (stream == nullptr) stream = ::fdopen(descriptor, mode);
+  if (stream == nullptr) ::close(descriptor);
   return stream;
 }
 

@@ -53,7 +53,8 @@ void write_data(const std::string& path, int file) {
 }
 
 std::string without_lines_of(std::string text, const std::string& begin) {
-  if (text.starts_with(begin)) text.erase(0, text.find('\n') + 1);
+  while (text.starts_with(begin))
+    text.erase(0, text.find('\n') + 1);
   for (std::size_t at = 0; (at = text.find('\n' + begin)) != std::string::npos;)
     text.erase(at + 1, text.find('\n', at + 1) - at);
   return text;
@@ -74,18 +75,19 @@ class RunPrograms : public testing::Test {
     return "FERRY_RUN_SOCKET='" + socket + "' FERRY_RUN_MAP='" + directory_.path() + "' " + more +
            " LD_PRELOAD=" + library + " ";
   }
-  // Runs a program once for each system call that the library makes by itself (for some of them by
-  // default, others each time), which fails: `run_with(settings)`, with settings for its
-  // environment. Returns how many failed.
+  // Runs a program once for each system call that the library makes by itself, or each allocation
+  // (for every `step`-th of them by default, others each time), which fails: `run_with(settings)`,
+  // with settings for its environment. Returns how many failed.
   template <class RunWith>
-  std::uint64_t fail_each_call(ferry::test::Random& random, const RunWith& run_with) {
+  std::uint64_t fail_each(const std::string& what, std::uint64_t step, ferry::test::Random& random,
+                          const RunWith& run_with) {
     const std::string report = directory_ / "report";
-    const std::uint64_t step = ferry::test::is_deep() ? 1 : 8;
+    if (ferry::test::is_deep()) step = 1;
     std::uint64_t failed = 0;
     for (std::uint64_t n = 1 + random.below(step); !HasFailure(); n += step) {
-      SCOPED_TRACE("the call that fails: " + std::to_string(n));
+      SCOPED_TRACE(what + std::to_string(n));
       remove(report.c_str());
-      run_with("FERRY_FAIL_CALL=" + std::to_string(n) + " FERRY_FAIL_REPORT='" + report + "'");
+      run_with(what + std::to_string(n) + " FERRY_FAIL_REPORT='" + report + "'");
       if (ferry::test::file_size(report) <= 0) break;
       if (HasFailure()) ADD_FAILURE() << "system call " << read_file(report);
       ++failed;
@@ -422,7 +424,7 @@ TEST_F(ServedPrograms, TheSummaryCounts) {
 }
 
 // What the program reads and prints is as it is without the library.
-TEST_F(ServedPrograms, EachSystemCallOfTheLibraryMayFail) {
+TEST_F(ServedPrograms, EachSystemCallAndAllocationOfTheLibraryMayFail) {
   ferry::test::Random random;
   std::uint64_t points = 0;
   for (const std::string what :
@@ -432,13 +434,16 @@ TEST_F(ServedPrograms, EachSystemCallOfTheLibraryMayFail) {
     SCOPED_TRACE(what);
     served(what);  // ferryd has the files from now on
     const Ended plain = run(reads(what, false));
-    points += fail_each_call(random, [&](const std::string& settings) {
+    const auto run_with = [&](const std::string& settings) {
       const std::string summary = " FERRY_RUN_SUMMARY='" + (directory_ / "summary") + "'";
       const Ended with = run(environment(socket_, settings + summary, FERRY_FAILING_RUN_LIBRARY) +
                              "timeout 60 " + reads(what, false));
       EXPECT_EQ(with.status, plain.status);
       EXPECT_EQ(without_lines_of(with.output, "ferry-run: FERRY_RUN_SUMMARY: "), plain.output);
-    });
+    };
+    for (const std::string each :
+         {"FERRY_FAIL_CALL=", "FERRY_FAIL_ALLOCATION=", "FERRY_FAIL_ON=1 FERRY_FAIL_ALLOCATION="})
+      points += fail_each(each, 8, random, run_with);
   }
   std::cout << "[  POINTS  ] " << points << '\n';
   EXPECT_GT(points, 0U) << "no point was reached";
@@ -458,7 +463,7 @@ TEST_F(RunPrograms, EachSystemCallOfABufferedProgramMayFail) {
     remove(plain_file.c_str());
     const Ended plain = run(program + plain_file);
     ASSERT_EQ(plain.status, 0) << plain.output;
-    points += fail_each_call(random, [&](const std::string& settings) {
+    points += fail_each("FERRY_FAIL_CALL=", 8, random, [&](const std::string& settings) {
       remove(file.c_str());
       const Ended with = run("FERRY_IOBUF='*.dat:size=64k' FERRY_IOBUF_SUMMARY='' " + settings +
                              " LD_PRELOAD=" FERRY_FAILING_RUN_LIBRARY " " + program + file);
@@ -468,6 +473,40 @@ TEST_F(RunPrograms, EachSystemCallOfABufferedProgramMayFail) {
       EXPECT_EQ(with.output, plain.output);
       EXPECT_TRUE(ferry::test::same_bytes(read_file(file), read_file(plain_file)));
     });
+  }
+  std::cout << "[  POINTS  ] " << points << '\n';
+  EXPECT_GT(points, 0U) << "no point was reached";
+}
+
+// Small requests need no memory, so nothing of what a program does fails.
+TEST_F(RunPrograms, EachAllocationOfABufferedProgramMayFail) {
+  ferry::test::Random random;
+  std::uint64_t points = 0;
+  const std::string plain_file = directory_ / "plain.dat";
+  const std::string file = directory_ / "file.dat";
+  const std::string errors = directory_ / "errors";
+  for (const std::string what :
+       {"calls", "stdio", "fork", "dup", "twice", "fdopen", "exit", "exec", "system", "vfork"}) {
+    const std::string program = std::string("timeout 60 " FERRY_SMALL_REQUESTS " ") + what + " ";
+    remove(plain_file.c_str());
+    const Ended plain = run(program + plain_file);
+    ASSERT_EQ(plain.status, 0) << plain.output;
+    for (const std::string more : {"", "FERRY_FAIL_ON=1 "}) {
+      SCOPED_TRACE(what + " " + more);
+      points +=
+          fail_each(more + "FERRY_FAIL_ALLOCATION=", 8, random, [&](const std::string& settings) {
+            remove(file.c_str());
+            const Ended with =
+                run("FERRY_IOBUF='*.dat:size=64k' FERRY_IOBUF_SUMMARY='" +
+                    (directory_ / "summary") + "' LD_PRELOAD=" FERRY_FAILING_RUN_LIBRARY " " +
+                    settings + " " + program + file + " 2>" + errors);
+            EXPECT_EQ(with.status, plain.status);
+            EXPECT_EQ(with.output, plain.output);
+            EXPECT_EQ(
+                without_lines_of(read_file(errors), "ferry-iobuf: no memory for the settings"), "");
+            EXPECT_TRUE(ferry::test::same_bytes(read_file(file), read_file(plain_file)));
+          });
+    }
   }
   std::cout << "[  POINTS  ] " << points << '\n';
   EXPECT_GT(points, 0U) << "no point was reached";

@@ -1,7 +1,9 @@
-// The n-th system call that the library makes on its own account fails, in each process:
+// The n-th system call that the library makes on its own account fails, in each process, or its
+// n-th allocation, or all from that one on:
 //   FERRY_FAIL_CALL=N FERRY_FAIL_REPORT=FILE
-// FILE gets a line with the call's number where one did. Calls that it passes on for the program
-// are not counted. Safe in signal handlers.
+//   FERRY_FAIL_ALLOCATION=N [FERRY_FAIL_ON=1] FERRY_FAIL_REPORT=FILE
+// FILE gets a line with the call's number where one did, 0 for an allocation. Calls that it passes
+// on for the program are not counted. Safe in signal handlers.
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
@@ -96,8 +98,24 @@ long failing_call(long number) {
   return -error;
 }
 
+// In an exception's allocation, for which the C++ library has a reserve.
+thread_local bool has_reserve = false;
+
+bool failing_allocation() {
+  static std::atomic<long> seen{0};
+  static const long wanted = number_in("FERRY_FAIL_ALLOCATION");
+  static const bool goes_on = number_in("FERRY_FAIL_ON") != 0;
+  if (wanted == 0 || has_reserve) return false;
+  const long number = seen.fetch_add(1) + 1;
+  if (number < wanted || (number > wanted && !goes_on)) return false;
+  if (number == wanted) report(0);
+  errno = ENOMEM;
+  return true;
+}
+
 }  // namespace ferry::test
 
+using ferry::test::failing_allocation;
 using ferry::test::failing_call;
 
 #define FERRY_FAILING(type, failure, name, number, parameters, arguments) \
@@ -134,6 +152,30 @@ FERRY_FAILING(int, -1, munlock, SYS_munlock, (const void* memory, std::size_t by
 FERRY_FAILING(int, -1, madvise, SYS_madvise, (void* memory, std::size_t bytes, int advice),
               (memory, bytes, advice))
 FERRY_FAILING(int, -1, getrlimit, SYS_getrlimit, (int what, rlimit* limit), (what, limit))
+
+// Those of the C++ library, which is linked statically, too.
+#define FERRY_FAILING_ALLOCATION(type, name, parameters, arguments)  \
+  extern "C" type __real_##name parameters;                          \
+  extern "C" type __wrap_##name parameters;                          \
+  extern "C" type __wrap_##name parameters {                         \
+    return failing_allocation() ? nullptr : __real_##name arguments; \
+  }
+FERRY_FAILING_ALLOCATION(void*, malloc, (std::size_t bytes), (bytes))
+FERRY_FAILING_ALLOCATION(void*, realloc, (void* memory, std::size_t bytes), (memory, bytes))
+FERRY_FAILING_ALLOCATION(void*, aligned_alloc, (std::size_t alignment, std::size_t bytes),
+                         (alignment, bytes))
+FERRY_FAILING_ALLOCATION(FILE*, fopencookie,
+                         (void* cookie, const char* mode, cookie_io_functions_t functions),
+                         (cookie, mode, functions))
+
+extern "C" void* __real___cxa_allocate_exception(std::size_t bytes) noexcept;
+extern "C" void* __wrap___cxa_allocate_exception(std::size_t bytes) noexcept;
+extern "C" void* __wrap___cxa_allocate_exception(std::size_t bytes) noexcept {
+  ferry::test::has_reserve = true;
+  void* memory = __real___cxa_allocate_exception(bytes);
+  ferry::test::has_reserve = false;
+  return memory;
+}
 
 extern "C" int __real_pthread_key_create(pthread_key_t* key, void (*end)(void*));
 extern "C" int __wrap_pthread_key_create(pthread_key_t* key, void (*end)(void*));
