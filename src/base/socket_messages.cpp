@@ -82,6 +82,7 @@ int receive_message(int socket, void* message, std::size_t bytes, int& descripto
     if (control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS)
       take_descriptors(*control, descriptor);
   }
+  if (descriptor < 0 && (header.msg_flags & MSG_CTRUNC) != 0) return EMFILE;
   if (got == 0) return ENOTCONN;
   return static_cast<std::size_t>(got) == bytes ? 0 : EPROTO;
 }

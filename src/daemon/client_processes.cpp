@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,7 +29,12 @@ int ClientProcesses::attach(pid_t process) {
   // It waits for an answer, so this number is its.
   const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   if (descriptor < 0) return errno;
-  processes_[process].descriptor = descriptor;
+  try {
+    processes_[process].descriptor = descriptor;
+  } catch (const std::bad_alloc&) {
+    close(descriptor);
+    throw;
+  }
   return 0;
 }
 
@@ -36,6 +42,7 @@ std::uint32_t ClientProcesses::take_readers(pid_t process, std::uint32_t* reader
                                             std::uint32_t count) {
   const auto found = processes_.find(process);
   if (found == processes_.end()) return 0;
+  found->second.readers.reserve(found->second.readers.size() + count);
   std::uint32_t taken = 0;
   for (; taken < count && !free_.empty(); ++taken) {
     readers[taken] = free_.back();

@@ -74,6 +74,14 @@ void Daemon::serve() {
       fill(self.files);
     }
   });
+  if (server_has_ended()) throw Error(EIO, "ferryd's server has ended");
+}
+
+// It had no memory to begin, or hung.
+bool Daemon::server_has_ended() const {
+  device::LoopState& server = runtime_.context().arena.loop_state(0);
+  return device::SystemRef<device::LoopPhase>(server.phase).load(device::acquire) ==
+         device::LoopPhase::dead;
 }
 
 void Daemon::stop() {
@@ -88,13 +96,19 @@ void Daemon::front(Calls& calls) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point last_client = Clock::now();
   Clock::time_point last_look = last_client;
+  std::vector<pollfd> list;
   while (!stopping_.load()) {
-    std::vector<pollfd> list{{socket_.descriptor(), POLLIN, 0}, {wake_, POLLIN, 0}};
-    const std::size_t first_process = list.size();
-    clients_.watched(list);
+    try {
+      list.assign({{socket_.descriptor(), POLLIN, 0}, {wake_, POLLIN, 0}});
+      clients_.watched(list);
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(accept_nap);
+      continue;
+    }
     poll(list.data(), list.size(), static_cast<int>(look_around.count()));
-    for (std::size_t i = first_process; i < list.size(); ++i)
+    for (std::size_t i = 2; i < list.size(); ++i)
       if (list[i].revents != 0) clients_.ended(list[i].fd);
+    if (server_has_ended()) stop();
     files_.close_broken(calls);
     if (list[0].revents != 0) answer_one(calls);
     const Clock::time_point now = Clock::now();
@@ -124,11 +138,16 @@ void Daemon::answer_one(Calls& calls) {
   pid_t process = 0;
   DaemonRequest request;
   int descriptor = -1;
-  if (is_own_process(socket, process) && process != 0 &&
-      receive_message(socket, &request, sizeof request, descriptor) == 0) {
+  int error = EPERM;
+  if (is_own_process(socket, process) && process != 0)
+    error = receive_message(socket, &request, sizeof request, descriptor);
+  // EMFILE: the request is there, and its descriptor is not.
+  if (error == 0 || error == EMFILE) {
     DaemonAnswer reply;
     const bool same = request.magic == messages_magic && request.version == messages_version;
-    if (same) {
+    if (error != 0) {
+      reply.error = error;
+    } else if (same) {
       answer(calls, request, descriptor, process, reply);
     } else {
       reply.error = EPROTO;
@@ -141,7 +160,7 @@ void Daemon::answer_one(Calls& calls) {
 }
 
 void Daemon::answer(Calls& calls, const DaemonRequest& request, int descriptor, pid_t process,
-                    DaemonAnswer& reply) {
+                    DaemonAnswer& reply) try {
   switch (request.kind) {
     case RequestKind::attach:
       reply.error = clients_.attach(process);
@@ -163,6 +182,8 @@ void Daemon::answer(Calls& calls, const DaemonRequest& request, int descriptor, 
       return;
   }
   reply.error = EINVAL;
+} catch (const std::bad_alloc&) {
+  reply.error = ENOMEM;
 }
 
 SharedMemory Daemon::describe_memory() const {

@@ -44,6 +44,7 @@ class Daemon {
   void stop();
 
  private:
+  bool server_has_ended() const;
   void front(Calls& calls);
   void fill(Calls& calls);
   void answer_one(Calls& calls);

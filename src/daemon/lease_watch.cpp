@@ -7,9 +7,9 @@
 #include <ctime>
 #include <future>
 #include <iterator>
+#include <new>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fcntl.h>
 #include <sys/inotify.h>
@@ -41,8 +41,17 @@ sigset_t waited_for() {
 LeaseWatch::LeaseWatch(std::function<void(int)> on_break)
     : on_break_(std::move(on_break)), inotify_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
   if (inotify_ < 0) throw std::system_error(errno, std::generic_category(), "inotify_init1");
+  try {
+    start();
+  } catch (...) {
+    close(inotify_);
+    throw;
+  }
+}
+
+void LeaseWatch::start() {
   std::promise<void> started;
-  std::future<void> start = started.get_future();
+  std::future<void> has_started = started.get_future();
   thread_ = std::thread([this, started = std::move(started)]() mutable {
     const sigset_t set = waited_for();
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
@@ -50,18 +59,25 @@ LeaseWatch::LeaseWatch(std::function<void(int)> on_break)
     started.set_value();
     watch();
   });
-  start.wait();
+  has_started.wait();
   const f_owner_ex owner{F_OWNER_TID, thread_number_.load()};
-  fcntl(inotify_, F_SETOWN_EX, &owner);
-  fcntl(inotify_, F_SETSIG, break_signal());
-  fcntl(inotify_, F_SETFL, O_NONBLOCK | O_ASYNC);
+  if (fcntl(inotify_, F_SETOWN_EX, &owner) == 0 && fcntl(inotify_, F_SETSIG, break_signal()) == 0 &&
+      fcntl(inotify_, F_SETFL, O_NONBLOCK | O_ASYNC) == 0)
+    return;
+  const int error = errno;
+  end_thread();
+  throw std::system_error(error, std::generic_category(), "signals of inotify");
 }
 
 LeaseWatch::~LeaseWatch() {
+  end_thread();
+  close(inotify_);
+}
+
+void LeaseWatch::end_thread() {
   stopping_.store(true);
   syscall(SYS_tgkill, getpid(), thread_number_.load(), SIGIO);
   thread_.join();
-  close(inotify_);
 }
 
 int LeaseWatch::take(int descriptor, int number) {
@@ -71,7 +87,13 @@ int LeaseWatch::take(int descriptor, int number) {
   const int inotify_watch = inotify_add_watch(inotify_, DescriptorPath(descriptor).text, IN_MODIFY);
   if (inotify_watch < 0) return errno;
   // Entered first: a break can come as soon as the lease is there.
-  const auto lease = leases_.insert_or_assign(descriptor, Lease{number, inotify_watch}).first;
+  Leases::iterator lease;
+  try {
+    lease = leases_.insert_or_assign(descriptor, Lease{number, inotify_watch}).first;
+  } catch (const std::bad_alloc&) {
+    remove_unused(inotify_watch);
+    return ENOMEM;
+  }
   int error = 0;
   // The owner first: F_SETLEASE would make it the whole process, which the signal would end.
   if (fcntl(descriptor, F_SETOWN_EX, &owner) != 0 ||
@@ -118,8 +140,11 @@ void LeaseWatch::end_broken(int descriptor) {
   const std::lock_guard lock(mutex_);
   const auto found = leases_.find(descriptor);
   // The number may be another file's by now.
-  if (found == leases_.end() || fcntl(descriptor, F_GETLEASE) == F_RDLCK) return;
-  end_changed(found);
+  if (found != leases_.end()) end_if_broken(found);
+}
+
+void LeaseWatch::end_if_broken(Leases::iterator lease) {
+  if (fcntl(lease->first, F_GETLEASE) != F_RDLCK) end_changed(lease);
 }
 
 void LeaseWatch::end_changed(Leases::iterator lease) {
@@ -128,10 +153,14 @@ void LeaseWatch::end_changed(Leases::iterator lease) {
   forget(lease);
 }
 
-// Removes the watch with the last lease that has it.
 void LeaseWatch::forget(Leases::iterator lease) {
   const int inotify_watch = lease->second.inotify_watch;
   leases_.erase(lease);
+  remove_unused(inotify_watch);
+}
+
+// With the last lease that has it.
+void LeaseWatch::remove_unused(int inotify_watch) {
   const bool is_used = std::any_of(leases_.begin(), leases_.end(), [&](const auto& other) {
     return other.second.inotify_watch == inotify_watch;
   });
@@ -161,14 +190,9 @@ void LeaseWatch::end_watch(int inotify_watch) {
 }
 
 void LeaseWatch::end_all_broken() {
-  std::vector<int> all;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [descriptor, number] : leases_)
-      all.push_back(descriptor);
-  }
-  for (const int descriptor : all)
-    end_broken(descriptor);
+  const std::lock_guard lock(mutex_);
+  for (auto lease = leases_.begin(); lease != leases_.end();)
+    end_if_broken(lease++);
 }
 
 }  // namespace ferry::daemon

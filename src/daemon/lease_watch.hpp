@@ -42,13 +42,17 @@ class LeaseWatch {
   };
   using Leases = std::map<int, Lease>;  // by descriptor
 
+  void start();
+  void end_thread();
   void watch();
   void end_broken(int descriptor);
   void end_all_broken();
-  // The following four with mutex_ held.
+  // The following with mutex_ held.
+  void end_if_broken(Leases::iterator lease);
   void end_truncated();
   void end_changed(Leases::iterator lease);
   void forget(Leases::iterator lease);
+  void remove_unused(int inotify_watch);
   void end_watch(int inotify_watch);
 
   const std::function<void(int)> on_break_;

@@ -18,18 +18,19 @@ namespace {
 
 // File systems whose files change only through this kernel, so that a lease tells of every change.
 // Not overlayfs: a mapping of a file that was closed may still change it, unseen by leases.
-bool has_true_leases(int descriptor) {
+// 0 or an errno.
+int find_true_leases(int descriptor) {
   struct statfs status {};
-  if (fstatfs(descriptor, &status) != 0) return false;
+  if (fstatfs(descriptor, &status) != 0) return errno;
   switch (static_cast<std::uint64_t>(status.f_type)) {
     case EXT4_SUPER_MAGIC:
     case static_cast<std::uint64_t>(xfs_magic):
     case BTRFS_SUPER_MAGIC:
     case F2FS_SUPER_MAGIC:
     case TMPFS_MAGIC:
-      return true;
+      return 0;
     default:
-      return false;
+      return EOPNOTSUPP;
   }
 }
 
@@ -57,7 +58,7 @@ void ServedFiles::on_break(int entry) {
 
 int ServedFiles::offer(Calls& calls, int descriptor, ServedFile& file) {
   struct stat status {};
-  if (fstat(descriptor, &status) != 0) return EBADF;
+  if (fstat(descriptor, &status) != 0) return errno;
   if (!S_ISREG(status.st_mode)) return EOPNOTSUPP;
   if (status.st_nlink == 0) return ESTALE;
   close_broken(calls);
@@ -67,7 +68,7 @@ int ServedFiles::offer(Calls& calls, int descriptor, ServedFile& file) {
     file = one.known;
     return 0;
   }
-  if (!has_true_leases(descriptor)) return EOPNOTSUPP;
+  if (const int error = find_true_leases(descriptor); error != 0) return error;
   if (status.st_size == 0) return ENODATA;
   std::uint32_t entry = 0;
   if (const int error = find_room(calls, entry); error != 0) return error;

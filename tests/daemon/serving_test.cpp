@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <ferry/device/cache/page_table.hpp>
@@ -296,6 +297,35 @@ TEST(Serving, DescriptorsThatNobodyAskedForAreClosed) {
   }
   // ferryd may still have had the first connection open, and be closing the last.
   EXPECT_TRUE(eventually([&] { return open_descriptors() < before + messages / 2; }));
+}
+
+TEST(Serving, ADescriptorThatFindsNoRoomIsAnError) {
+  DaemonRig rig;
+  const Descriptor file(open(rig.file("data", "contents").c_str(), O_PATH));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  ferry::daemon::DaemonRequest request;
+  request.kind = ferry::daemon::RequestKind::offer;
+  ferry::daemon::DaemonAnswer answer;
+  const auto offer = [&](bool is_limited) {
+    rlimit limit = before;
+    if (is_limited) {  // two sockets fit
+      const Descriptor first(dup(file));
+      const Descriptor second(dup(file));
+      limit.rlim_cur = static_cast<rlim_t>(second) + 1;
+    }
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const Descriptor socket(ferry::daemon::connect_to(rig.socket().c_str(), 1000));
+    int received = -1;
+    const int error =
+        socket < 0 ? ENOTCONN : ferry::daemon::exchange(socket, request, file, answer, received);
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_NE(error, EBADF) << "as if no descriptor had been sent";
+    return error;
+  };
+  // ferryd hangs up on who is slow, and may still have another socket open.
+  EXPECT_TRUE(eventually([&] { return offer(true) == EMFILE; }));
+  EXPECT_TRUE(eventually([&] { return offer(false) == 0; }));
 }
 
 TEST(Serving, AChildAttachesItself) {
