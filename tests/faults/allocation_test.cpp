@@ -39,43 +39,6 @@
 namespace ferry::test {
 namespace {
 
-// -EAGAIN: of a thread that could not be started.
-bool is_lack_of_memory(int error) {
-  return error == ENOMEM || error == EAGAIN;
-}
-
-// `look_back(before)`: at what a run has left behind.
-template <class Program, class LookBack>
-void fail_each_allocation(const Program& program, const LookBack& look_back) {
-  if (sanitized) GTEST_SKIP() << "a sanitizer has its own allocator";
-  const PointsHere not_here(false);
-  const Resources before = resources_after([&] {
-    allocations().arm(never);
-    program();
-    allocations().disarm();
-  });
-  const std::uint64_t points = for_every_point(
-      allocations(),
-      [&](std::uint64_t n) {
-        allocations().arm(n);
-        program();
-        allocations().disarm();
-        look_back(before);
-      },
-      is_deep() ? 1 : 4);
-  std::cout << "[  POINTS  ] " << points << '\n';
-  for_pairs_of_points(allocations(), [&](std::uint64_t n, std::uint64_t m) {
-    allocations().arm(n, m);
-    program();
-    allocations().disarm();
-    look_back(before);
-  });
-}
-template <class Program>
-void fail_each_allocation(const Program& program) {
-  fail_each_allocation(program, expect_resources);
-}
-
 class RuntimeAllocations : public testing::TestWithParam<RuntimeSetup> {};
 
 TEST_P(RuntimeAllocations, EachFailsOnce) {

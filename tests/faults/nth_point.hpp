@@ -73,11 +73,11 @@ class Alarm {
 
 // Calls run(n) for n = 1, 2, ... until it returns without having reached its n-th point, which
 // makes the last run one without a fault. Returns how many failed. `step`: only every step-th of
-// them.
+// them, from a random one on.
 template <class Run>
 std::uint64_t for_every_point(NthPoint& point, const Run& run, std::uint64_t step = 1) {
   std::uint64_t failed = 0;
-  for (std::uint64_t n = 1; n < never; n += step) {
+  for (std::uint64_t n = step == 1 ? 1 : 1 + Random().below(step); n < never; n += step) {
     SCOPED_TRACE("the point that fails: " + std::to_string(n));
     {
       const Alarm alarm;

@@ -88,7 +88,12 @@ class Listener {
 
 class FakeNfsServer : public Listener {
  public:
-  FakeNfsServer() : thread_([this] { run(); }) {}
+  // `begin()`: on the server's thread, first.
+  explicit FakeNfsServer(const std::function<void()>& begin = {})
+      : thread_([this, begin] {
+          if (begin) begin();
+          run();
+        }) {}
   ~FakeNfsServer() {
     ending_ = true;
     ::eventfd_write(wake_, 1);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <new>
 #include <system_error>
+#include <utility>
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -35,6 +37,7 @@ int make_eventfd() {
 NfsConnection::NfsConnection(const NfsLibrary& library, const NfsAddress& address)
     : library_(library), address_(address), line_(new_line()), wake_(make_eventfd()) {
   try {
+    if (!make_room(0)) throw std::bad_alloc();
     thread_ = std::thread([this] { run(); });
   } catch (...) {
     ::close(wake_);
@@ -53,11 +56,12 @@ NfsConnection::~NfsConnection() {
 }
 
 void NfsConnection::add(NfsPieceOf piece) {
+  Flights one = new_flight(std::move(piece));
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
     first = added_.empty();
-    added_.push_back(std::move(piece));
+    added_.splice(added_.end(), one);
   }
   if (first) ::eventfd_write(wake_, 1);
 }
@@ -105,16 +109,35 @@ std::unique_ptr<NfsConnection::Line> NfsConnection::new_line() const {
   return line;
 }
 
+NfsConnection::Flights NfsConnection::new_flight(NfsPieceOf what) {
+  Flights one(1);
+  one.front().connection = this;
+  one.front().what = std::move(what);
+  one.front().self = one.begin();
+  return one;
+}
+
+// For one more line than these that are retired: whether all of them can be watched.
+bool NfsConnection::make_room(std::size_t lines) try {
+  retired_.reserve(lines);
+  sources_.reserve(lines + 2);
+  watched_.reserve(lines + 2);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
 void NfsConnection::take_added() {
   const auto now = NfsClock::now();
   const std::lock_guard lock(mutex_);
-  std::move(added_late_.begin(), added_late_.end(), std::back_inserter(retired_));
-  added_late_.clear();
-  for (NfsPieceOf& what : added_) {
-    what.piece().queued = now;
-    waiting_.push_back(std::move(what));
+  lacks_room_ = !added_late_.empty() && !make_room(retired_.size() + added_late_.size());
+  if (!lacks_room_) {
+    std::move(added_late_.begin(), added_late_.end(), std::back_inserter(retired_));
+    added_late_.clear();
   }
-  added_.clear();
+  for (const Flight& flight : added_)
+    flight.what.piece().queued = now;
+  waiting_.splice(waiting_.end(), added_);
 }
 
 void NfsConnection::fail(const NfsPieceOf& what, int error) {
@@ -123,9 +146,9 @@ void NfsConnection::fail(const NfsPieceOf& what, int error) {
 }
 
 void NfsConnection::drop_cancelled() {
-  std::erase_if(waiting_, [this](const NfsPieceOf& what) {
-    if (!what.transfer->cancelled()) return false;
-    fail(what, -ECANCELED);
+  std::erase_if(waiting_, [](const Flight& flight) {
+    if (!flight.what.transfer->cancelled()) return false;
+    fail(flight.what, -ECANCELED);
     return true;
   });
   for (Flight& flight : flights_) {
@@ -137,9 +160,7 @@ void NfsConnection::drop_cancelled() {
 void NfsConnection::give_up(Flight& flight, int error) {
   flight.abandoned = true;
   NfsTransfer& transfer = *flight.what.transfer;
-  if (transfer.kind() == Kind::write) {
-    flight.late = std::make_unique<LateChange>(transfer.changes(), error);
-  }
+  if (transfer.kind() == Kind::write) flight.late.emplace(transfer.changes(), error);
   fail(flight.what, error);
 }
 
@@ -149,23 +170,27 @@ void NfsConnection::connect() {
   const auto now = NfsClock::now();
   if (now < connect_not_before_) return;
   const auto patience = std::min<NfsClock::duration>(connect_slice, address_.timeout);
-  if (line_->rpc->connect(nfs_program, nfs_version, address_.nfs_port, now + patience) == 0) return;
+  try {
+    if (line_->rpc->connect(nfs_program, nfs_version, address_.nfs_port, now + patience) == 0)
+      return;
+  } catch (const std::bad_alloc&) {
+    line_->rpc->disconnect();
+  }
   connect_not_before_ = NfsClock::now() + pause;
 }
 
 // Unanswered requests wait for the next connection, before everything else and in the old order.
 void NfsConnection::lose_connection(Line& line) {
   line.rpc->disconnect();  // ends every flight on it
-  std::sort(unanswered_.begin(), unanswered_.end(), [](const NfsPieceOf& a, const NfsPieceOf& b) {
-    return a.piece().queued < b.piece().queued;
+  unanswered_.sort([](const Flight& a, const Flight& b) {
+    return a.what.piece().queued < b.what.piece().queued;
   });
-  waiting_.insert(waiting_.begin(), unanswered_.begin(), unanswered_.end());
-  unanswered_.clear();
+  waiting_.splice(waiting_.begin(), unanswered_);
 }
 
 // The server is late, so that requests go over another connection from now on. Writes wait on this
 // one for their answers: sent again they could be carried out twice, the second time over newer
-// bytes.
+// bytes. Without memory for that, all of them wait.
 void NfsConnection::retire_connection() {
   const auto on_line = [this](const Flight& flight) { return flight.line == line_.get(); };
   const bool writes = std::any_of(flights_.begin(), flights_.end(), [&](const Flight& flight) {
@@ -175,21 +200,27 @@ void NfsConnection::retire_connection() {
     lose_connection(*line_);
     return;
   }
-  if (retired_.size() >= retired_max) return;
-  std::vector<NfsPieceOf> again;
-  for (Flight& flight : flights_) {
-    const bool is_write = flight.what.transfer->kind() == Kind::write;
-    if (!on_line(flight) || flight.abandoned || is_write) continue;
-    flight.abandoned = true;
-    again.push_back(flight.what);
+  if (retired_.size() >= retired_max || !make_room(retired_.size() + 1)) return;
+  const auto is_repeated = [&](const Flight& flight) {
+    return on_line(flight) && !flight.abandoned && flight.what.transfer->kind() != Kind::write;
+  };
+  Flights again;
+  std::unique_ptr<Line> fresh;
+  try {
+    fresh = new_line();
+    for (const Flight& flight : flights_)
+      if (is_repeated(flight)) again.splice(again.end(), new_flight(flight.what));
+  } catch (const std::bad_alloc&) {
+    return;
   }
-  waiting_.insert(waiting_.begin(), again.begin(), again.end());
-  retired_.push_back(std::move(line_));
-  line_ = new_line();
+  for (Flight& flight : flights_)
+    if (is_repeated(flight)) flight.abandoned = true;
+  waiting_.splice(waiting_.begin(), again);
+  retired_.push_back(std::exchange(line_, std::move(fresh)));
 }
 
 std::chrono::milliseconds NfsConnection::nap() const {
-  if (waiting_.empty() && flights_.empty()) return idle_nap;
+  if (waiting_.empty() && flights_.empty() && !lacks_room_) return idle_nap;
   return pause;
 }
 
@@ -225,8 +256,8 @@ void NfsConnection::serve(Line& line, int events) {
     return;
   }
   // The connection works, so the server's RPC layer has refused these calls.
-  for (const NfsPieceOf& what : unanswered_)
-    fail(what, -EIO);
+  for (const Flight& flight : unanswered_)
+    fail(flight.what, -EIO);
   unanswered_.clear();
 }
 
@@ -244,9 +275,9 @@ void NfsConnection::expire() {
     give_up(flight, -ETIMEDOUT);
   }
   if (late) retire_connection();
-  std::erase_if(waiting_, [&](const NfsPieceOf& what) {
-    if (!overdue(what.piece())) return false;
-    fail(what, -ETIMEDOUT);
+  std::erase_if(waiting_, [&](const Flight& flight) {
+    if (!overdue(flight.what.piece())) return false;
+    fail(flight.what, -ETIMEDOUT);
     return true;
   });
 }
@@ -257,34 +288,39 @@ void NfsConnection::issue() {
   const auto now = NfsClock::now();
   for (auto next = waiting_.begin(); next != waiting_.end() && line_->rpc->connected();) {
     if (line_->flights >= flights_max || line_->bytes >= flight_bytes_max) return;
-    if (next->piece().not_before > now) {
-      ++next;
-      continue;
-    }
-    const NfsPieceOf what = std::move(*next);
-    next = waiting_.erase(next);
-    if (!send(what)) return;
+    Flight& flight = *next++;
+    if (flight.what.piece().not_before > now) continue;
+    if (!send(flight)) return;
   }
 }
 
-bool NfsConnection::send(NfsPieceOf what) {
-  NfsPiece& piece = what.piece();
+// False if the connection is lost, and with it all that went over it.
+bool NfsConnection::send(Flight& flight) {
+  NfsPiece& piece = flight.what.piece();
   if (!piece.begun) {
     piece.begun = true;
     piece.begin = NfsClock::now();
   }
-  Flight& flight =
-      flights_.emplace_back(Flight{this, line_.get(), std::move(what), 0, false, {}, {}});
-  flight.self = std::prev(flights_.end());
+  flights_.splice(flights_.end(), waiting_, flight.self);
+  flight.line = line_.get();
   flight.bytes = piece.bytes - piece.moved;
   ++line_->flights;
   line_->bytes += flight.bytes;
-  if (start_call(flight) == 0) return true;
-  // libnfs could not take it: as if the connection had broken.
-  unanswered_.push_back(flight.what);
+  int error = 0;
+  try {
+    if (start_call(flight) == 0) return true;
+  } catch (const std::bad_alloc&) {
+    error = -ENOMEM;
+  }
   --line_->flights;
   line_->bytes -= flight.bytes;
-  flights_.erase(flight.self);
+  if (error != 0) {
+    fail(flight.what, error);
+    flights_.erase(flight.self);
+    return true;
+  }
+  // libnfs could not take it: as if the connection had broken.
+  unanswered_.splice(unanswered_.end(), flights_, flight.self);
   lose_connection(*line_);
   return false;
 }
@@ -355,12 +391,12 @@ void NfsConnection::on_reply(rpc_context*, int status, void* data, void* flight_
   flight.line->bytes -= flight.bytes;
   if (flight.abandoned) {
     if (status == rpc_success) answered_late(flight, data);
+    self.flights_.erase(flight.self);
   } else if (status == rpc_success) {
     self.answered(flight, data);
   } else {
-    self.unanswered_.push_back(flight.what);
+    self.unanswered_.splice(self.unanswered_.end(), self.flights_, flight.self);
   }
-  self.flights_.erase(flight.self);
 }
 
 // No call waits for it. A write's data may be lost like any other's, and the server may report a
@@ -404,9 +440,10 @@ void NfsConnection::answered(Flight& flight, void* data) {
   }
   if (finished) {
     what.transfer->finish_piece();
+    flights_.erase(flight.self);
     return;
   }
-  waiting_.push_front(what);
+  waiting_.splice(waiting_.begin(), flights_, flight.self);
 }
 
 // Whether the piece is done; otherwise the rest is sent.
@@ -436,7 +473,11 @@ bool NfsConnection::answered_write(const NfsPieceOf& what, const WRITE3res& repl
     NfsWrites& writes = what.transfer->writes();
     writes.acknowledged(written.verf);
     if (what.transfer->sync_follows() && writes.begin_ahead(written.count)) {
-      commits_due_.push_back({this, file.handle, file.writes->of_file(), {}});
+      try {
+        commits_due_.push_back({this, file.handle, file.writes->of_file(), {}});
+      } catch (const std::bad_alloc&) {  // then the sync has more to do
+        writes.committed_ahead(nullptr, 0);
+      }
     }
   }
   piece.moved += std::min<std::size_t>(written.count, piece.bytes - piece.moved);

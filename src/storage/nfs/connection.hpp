@@ -3,10 +3,10 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -46,15 +46,17 @@ class NfsConnection {
     std::size_t bytes = 0;
     std::unique_ptr<LateChange> late;  // of the call that `rpc` waits for
   };
+  // A request, from add() on. It goes from list to list, so the thread needs no memory for it.
   struct Flight {
-    NfsConnection* connection;
-    Line* line;
+    NfsConnection* connection = nullptr;
     NfsPieceOf what;
+    Line* line = nullptr;  // that it is sent on
     std::size_t bytes = 0;
-    bool abandoned = false;            // its piece has ended already, or is sent again
-    std::unique_ptr<LateChange> late;  // of a write that has ended
+    bool abandoned = false;          // its piece has ended already, or is sent again
+    std::optional<LateChange> late;  // of a write that has ended
     std::list<Flight>::iterator self;
   };
+  using Flights = std::list<Flight>;
 
   // A commit without a waiting call, so that the server starts writing to its medium.
   struct CommitAhead {
@@ -69,7 +71,8 @@ class NfsConnection {
   void drop_cancelled();
   void connect();
   void issue();
-  bool send(NfsPieceOf what);
+  bool send(Flight& flight);
+  bool make_room(std::size_t lines);
   int start_call(Flight& flight);
   void start_commits_ahead();
   void sleep_and_serve();
@@ -80,6 +83,7 @@ class NfsConnection {
   void retire_connection();
   void lose_connection(Line& line);
   std::unique_ptr<Line> new_line() const;
+  Flights new_flight(NfsPieceOf what);
   std::chrono::milliseconds nap() const;
   static void on_reply(rpc_context* rpc, int status, void* data, void* flight);
   static void on_commit_ahead(rpc_context* rpc, int status, void* data, void* commit);
@@ -88,26 +92,27 @@ class NfsConnection {
   bool answered_read(const NfsPieceOf& what, const READ3res& reply);
   bool answered_write(const NfsPieceOf& what, const WRITE3res& reply);
   bool answered_commit(const NfsPieceOf& what, const COMMIT3res& reply);
-  void fail(const NfsPieceOf& what, int error);
+  static void fail(const NfsPieceOf& what, int error);
 
   const NfsLibrary& library_;
   const NfsAddress& address_;
   std::unique_ptr<Line> line_;
   std::vector<std::unique_ptr<Line>> retired_;  // nothing more is sent on these
-  std::deque<NfsPieceOf> waiting_;
-  std::list<Flight> flights_;
+  Flights waiting_;
+  Flights flights_;
   std::list<CommitAhead> commits_due_;
   std::list<CommitAhead> commits_ahead_;  // in flight
-  std::vector<NfsPieceOf> unanswered_;    // ended by the connection, not by the server
+  Flights unanswered_;                    // ended by the connection, not by the server
   std::vector<char> gathered_;
   std::vector<pollfd> sources_;  // of the poll() in progress; the first is wake_
   std::vector<Line*> watched_;   // by the same index
+  bool lacks_room_ = false;      // for the lines of added_late_
   NfsClock::time_point connect_not_before_{};
   NfsClock::time_point last_answer_{};
 
   const int wake_;  // an eventfd
   std::mutex mutex_;
-  std::vector<NfsPieceOf> added_;  // guarded by it, as are the next two
+  Flights added_;  // guarded by it, as are the next two
   std::vector<std::unique_ptr<Line>> added_late_;
   bool closing_ = false;
   std::atomic<bool> look_again_{false};

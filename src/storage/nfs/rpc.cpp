@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -56,7 +57,11 @@ void NfsRpc::on_reply(rpc_context*, int status, void* data, void* waiting_data) 
   waiting.done = true;
   waiting.status = status;
   if (status == rpc_success && waiting.use) {
-    waiting.result = waiting.use(data);
+    try {
+      waiting.result = waiting.use(data);
+    } catch (const std::bad_alloc&) {  // libnfs called this, and is C
+      waiting.result = -ENOMEM;
+    }
   }
 }
 

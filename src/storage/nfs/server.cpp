@@ -13,8 +13,6 @@
 namespace ferry::storage {
 namespace {
 
-constexpr std::size_t idle_max = 4;
-
 bool may_write(int flags) {
   return (flags & O_ACCMODE) != O_RDONLY;
 }

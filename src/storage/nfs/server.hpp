@@ -17,7 +17,9 @@ namespace ferry::storage {
 class NfsServer : public std::enable_shared_from_this<NfsServer> {
  public:
   NfsServer(std::shared_ptr<const NfsLibrary> library, NfsAddress address)
-      : library_(std::move(library)), address_(std::move(address)) {}
+      : library_(std::move(library)), address_(std::move(address)) {
+    idle_.reserve(idle_max);  // so that a call that is done does not lack memory
+  }
 
   const NfsAddress& address() const { return address_; }
   // Executes an operation by path (`path` and `new_path`: the server's), or one on a file that is
@@ -47,6 +49,7 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
   // where there can be none.
   std::vector<std::unique_ptr<NfsConnection>>& connections();
 
+  static constexpr std::size_t idle_max = 4;
   const std::shared_ptr<const NfsLibrary> library_;
   const NfsAddress address_;
   std::mutex mutex_;  // guards the next four

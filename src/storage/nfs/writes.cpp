@@ -20,9 +20,10 @@ class Records {
     const std::lock_guard lock(mutex_);
     Entry& entry = entries_[file];
     if (entry.writes == nullptr) {
+      entry.name.assign(1, file);
       entry.writes = std::make_shared<NfsWrites>();
     } else if (entry.openings == 0) {
-      kept_.erase(entry.kept);
+      entry.name.splice(entry.name.end(), kept_, entry.kept);
     }
     ++entry.openings;
     return entry.writes;
@@ -36,7 +37,9 @@ class Records {
       entries_.erase(found);
       return;
     }
-    found->second.kept = kept_.insert(kept_.end(), file);
+    std::list<std::string>& name = found->second.name;
+    found->second.kept = name.begin();
+    kept_.splice(kept_.end(), name);  // without memory
     if (kept_.size() <= kept_max) return;
     entries_.erase(kept_.front());
     kept_.pop_front();
@@ -46,6 +49,7 @@ class Records {
   struct Entry {
     std::shared_ptr<NfsWrites> writes;
     unsigned openings = 0;
+    std::list<std::string> name;            // while it is open: one
     std::list<std::string>::iterator kept;  // if it is closed
   };
   std::mutex mutex_;
