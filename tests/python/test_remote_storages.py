@@ -6,8 +6,10 @@ import asyncio
 import errno
 import io
 import os
+import random
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +21,7 @@ import pytest
 import ferry
 from ferry.remote_filesystem import NfsFileSystem
 from file_system_checks import CHECKS, tables_of_pandas  # registers the file systems
-from support import ROOT, Command, copy_there_and_back, raises_errno, run_program
+from support import ROOT, Command, built, copy_there_and_back, raises_errno, run_program
 
 SERVER = os.environ.get("FERRY_TEST_NFS", "")
 SERVED = Path(os.environ.get("FERRY_TEST_NFS_DIRECTORY", "/nonexistent"))
@@ -165,6 +167,29 @@ def test_arrays_and_explanations(folder: None) -> None:
     explained = ferry.explain(uri("array.npy"))
     assert (explained["storage"], explained["resident_bytes"]) == ("nfs", None)
     assert [bytes(one) for one in ferry.read_files([uri("array.npy")])] == [(SERVED / "array.npy").read_bytes()]
+
+
+@pytest.mark.parametrize("place", ["mounted", pytest.param("server", marks=needs_server)])
+def test_each_allocation_fails(request: pytest.FixtureRequest, tmp_path: Path, place: str) -> None:
+    seed = int(os.environ.get("FERRY_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
+    print("FERRY_TEST_SEED =", seed)
+    if place == "server":
+        request.getfixturevalue("folder")
+    named, served = (uri("*"), SERVED) if place == "server" else (tmp_path / "*", tmp_path)
+    step = 1 if os.environ.get("FERRY_TEST_DEPTH") == "deep" else 8
+    done = run_program(
+        sys.executable,
+        Path(__file__).with_name("lacks_memory.py"),
+        named,
+        served,
+        step,
+        1 + seed % step,
+        env=os.environ | {"LD_PRELOAD": built("ferry_failing_new")},
+        timeout=600,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    print("points:", done.stdout)
+    assert int(done.stdout) > 0
 
 
 @needs_server
