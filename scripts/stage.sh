@@ -356,6 +356,7 @@ test_on_nfs() {
   build/release/storage_tests --gtest_brief=1 --gtest_filter='Nfs*'
   build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
   build/release/bulk_tests --gtest_brief=1 --gtest_filter='*Nfs*'
+  build/release/setup_faults_tests --gtest_brief=1 --gtest_filter='NfsServer*'
   "$setup_python" -m pytest tests/python/test_remote_storages.py -q
   "$setup_python" -m pytest lab/tests/run/test_remote_bench.py -q
   build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*'
