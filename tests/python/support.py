@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,13 @@ def built(target: str) -> str:
     library = BUILD / f"lib{target}.so"
     assert library.exists(), f"{library} is missing: build the target {target}"
     return str(library)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def run_program(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:

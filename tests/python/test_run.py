@@ -13,8 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ import pytest
 
 from ferry import daemon, programs
 from ferry.errors import FerryError
-from support import BUILD, ROOT, TIMEOUT_S, Command
+from support import BUILD, ROOT, TIMEOUT_S, Command, eventually
 
 FERRYD = ROOT / "tests" / "python" / "made_up_ferryd.py"
 
@@ -92,13 +91,6 @@ def built(command: Command, tmp_path: Path, library: Path) -> Iterator[Built]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     shutil.rmtree(sockets)
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def is_gone(process: int) -> bool:

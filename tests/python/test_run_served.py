@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from served import READER, Node, why_absent
-from support import TIMEOUT_S, in_own_mounts
+from support import TIMEOUT_S, eventually, in_own_mounts
 
 
 pytestmark = pytest.mark.skipif(bool(why_absent()), reason=why_absent())
@@ -110,12 +110,16 @@ def test_reads_are_served_and_right(node: Node, size: int) -> None:
     node.start()
     path = node.file("data", size)
     node.serve(path)
-    printed = node.command.succeeds("run", "--", sys.executable, "-c", READER, path, 5).splitlines()
     last = [size % PAGE, 0] if size % PAGE else [PAGE, 0]
-    assert printed == [f"{hashlib.sha256(path.read_bytes()).hexdigest()} {last}"] * 5
-    status = node.status()
-    assert status["cached_bytes"] >= size
-    assert status["fills"] >= 1
+    right = [f"{hashlib.sha256(path.read_bytes()).hexdigest()} {last}"] * 5
+
+    def is_cached() -> bool:
+        printed = node.command.succeeds("run", "--", sys.executable, "-c", READER, path, 5).splitlines()
+        assert printed == right
+        return int(node.status()["cached_bytes"]) >= size
+
+    eventually(is_cached)  # a read that finds the filling threads late goes to the kernel
+    assert node.status()["fills"] >= 1
 
 
 def test_only_what_is_mapped_is_served(node: Node) -> None:
