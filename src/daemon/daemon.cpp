@@ -152,6 +152,8 @@ void Daemon::answer_one(Calls& calls) {
     } else {
       reply.error = EPROTO;
     }
+    // The program offers it again.
+    if (reply.error == EMFILE) files_.close_oldest(calls);
     const bool attaches = same && request.kind == RequestKind::attach && reply.error == 0;
     send_message(socket, &reply, sizeof reply, attaches ? runtime_.arena_file() : -1);
   }

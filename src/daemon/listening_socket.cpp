@@ -79,7 +79,8 @@ void ListeningSocket::listen_at() {
 
 bool ListeningSocket::has_its_name() const {
   struct stat status {};
-  return lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+  if (lstat(path_.c_str(), &status) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return status.st_dev == device_ && status.st_ino == inode_;
 }
 
 ListeningSocket::~ListeningSocket() {

@@ -173,7 +173,8 @@ int BufferedFile::buffer_for(std::uint64_t block, Buffer*& found) {
     }
     if (oldest == nullptr || buffer->last_use < oldest->last_use) oldest = buffer.get();
   }
-  if (buffers_.size() < options_.buffers && add_buffer()) oldest = buffers_.back().get();
+  if (oldest->block != Buffer::none && buffers_.size() < options_.buffers && add_buffer())
+    oldest = buffers_.back().get();
   if (const int error = write_back(*oldest)) return error;
   oldest->forget();
   oldest->block = block;

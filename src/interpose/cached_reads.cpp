@@ -638,8 +638,7 @@ void CachedReads::finish() {
     file = static_cast<int>(kernel_call(SYS_openat, AT_FDCWD, settings_->summary.c_str(),
                                         O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));
     if (file < 0) {
-      say({"ferry-run: FERRY_RUN_SUMMARY: ", settings_->summary, ": ", strerrordesc_np(-file),
-           "\n"});
+      say({"ferry-run: FERRY_RUN_SUMMARY: ", settings_->summary, ": ", text_of(-file), "\n"});
       return;
     }
   }

@@ -117,9 +117,8 @@ int TrackedFile::release(const char* why) {
   if (is_released_) return 0;
   const int error = file_.flush();
   if (error != 0) {
-    const char* const what = strerrordesc_np(error);
-    say({"ferry-iobuf: ", path_, ": buffered data could not be written and is lost: ",
-         what != nullptr ? what : "an unknown error", "\n"});
+    say({"ferry-iobuf: ", path_,
+         ": buffered data could not be written and is lost: ", ferry::run::text_of(error), "\n"});
   }
   file_.discard();
   syscall(SYS_lseek, descriptor_, position_, SEEK_SET);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <initializer_list>
 #include <string_view>
 
@@ -12,6 +13,9 @@
 #include <unistd.h>
 
 #include "base/kernel_call.hpp"
+
+// Since glibc 2.32.
+extern "C" const char* strerrordesc_np(int error) noexcept __attribute__((weak));
 
 namespace ferry::run {
 
@@ -22,6 +26,12 @@ inline void put_pieces(int descriptor, std::initializer_list<std::string_view> p
     return iovec{const_cast<char*>(piece.data()), piece.size()};
   });
   kernel_call(SYS_writev, descriptor, list.data(), end - list.begin());
+}
+// What an errno means.
+inline std::string_view text_of(int error) {
+  const char* const text =
+      strerrordesc_np != nullptr ? strerrordesc_np(error) : std::strerror(error);
+  return text != nullptr ? text : "an unknown error";
 }
 inline void say(std::initializer_list<std::string_view> pieces) {
   put_pieces(STDERR_FILENO, pieces);

@@ -79,13 +79,20 @@ int close_stream(void* cookie) {
 }
 
 FILE* Streams::open(int descriptor, const char* mode) try {
-  const std::lock_guard lock(mutex_);
-  FILE*& stream = streams_[descriptor];
+  {
+    const std::lock_guard lock(mutex_);
+    streams_[descriptor] = nullptr;  // has the memory for it
+  }
   const cookie_io_functions_t functions{read_stream, write_stream, seek_stream, close_stream};
-  stream = fopencookie(reinterpret_cast<void*>(std::intptr_t{descriptor}), mode, functions);
-  FILE* const opened = stream;
-  if (opened == nullptr) streams_.erase(descriptor);
-  return opened;
+  // Without the lock: a fork() of another thread holds locks that this takes.
+  FILE* const stream =
+      fopencookie(reinterpret_cast<void*>(std::intptr_t{descriptor}), mode, functions);
+  const std::lock_guard lock(mutex_);
+  if (stream != nullptr)
+    streams_[descriptor] = stream;
+  else
+    streams_.erase(descriptor);
+  return stream;
 } catch (const std::bad_alloc&) {
   return nullptr;
 }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,7 +29,11 @@ class DaemonRig {
                  .cache_bytes = cache_bytes,
                  .least_stay = least_stay}),
         thread_([this] {
-          daemon_.serve();
+          try {
+            daemon_.serve();
+          } catch (const std::exception& error) {
+            ADD_FAILURE() << "ferryd ended: " << error.what();
+          }
           has_ended_ = true;
         }),
         client((folder_ / "run/ferryd.sock").c_str()) {}
