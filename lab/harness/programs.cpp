@@ -20,6 +20,7 @@ namespace {
 constexpr std::uint64_t small_call_bytes = std::uint64_t{64} << 10;
 constexpr unsigned small_call_stride = 64;
 constexpr unsigned char poison = 0xa5;
+constexpr std::uint64_t wait_step_ns = 100'000'000;
 
 void check_moved(const ProgramInput& input, MeasuredOperation operation, std::int64_t moved,
                  std::uint64_t bytes, std::uint64_t offset) {
@@ -86,7 +87,7 @@ class Pace {
         begin_ns_(now_ns()),
         ramp_ns_(input.cell.ramp_ms * ns_per_ms),
         limit_ms_(input.cell.deadline_ms + input.cell.ramp_ms + input.cell.time_ms),
-        end_ns_(limit_ms_ == 0 ? UINT64_MAX - begin_ns_ : limit_ms_ * ns_per_ms),
+        end_ns_(limit_ms_ == 0 ? never_ns : limit_ms_ * ns_per_ms),
         timed_mask_(latency_stride(input.cell) - 1) {}
 
   // Whether there is another call. Waits until it is due, or the time is over.
@@ -98,7 +99,7 @@ class Pace {
     due_ns_ = begin_ns_ + due_after_ns;
     is_late_ = now_ns() >= due_ns_;
     is_over_ = due_after_ns >= end_ns_;
-    wait_until(input_, begin_ns_ + std::min(due_after_ns, end_ns_));
+    wait(std::min(due_after_ns, end_ns_));
     return !is_over_;
   }
   bool is_timed(std::uint64_t call) const { return is_timed_call(call, timed_mask_); }
@@ -112,8 +113,9 @@ class Pace {
     const bool mixed_read = input_.cell.mixes() && operation == MeasuredOperation::read;
     (mixed_read ? output_.read_latencies : output_.latencies).note(now - call_begin_ns);
     std::uint64_t elapsed_ns = now - begin_ns_;
-    if (limit_ms_ != 0 && input_.agree_on_time) elapsed_ns = input_.agree_on_time(elapsed_ns);
-    if (is_in_ramp() && elapsed_ns > ramp_ns_) {
+    if (input_.agree_on_time && (limit_ms_ != 0 || input_.cell.rate_bytes_per_s != 0))
+      elapsed_ns = agreed_ns_ = input_.agree_on_time(elapsed_ns);
+    if (is_in_ramp() && elapsed_ns > ramp_ns_ && elapsed_ns <= never_ns) {
       end_ramp(call + 1, elapsed_ns);
       return;  // one call counts at least
     }
@@ -126,6 +128,7 @@ class Pace {
 
  private:
   static constexpr std::uint64_t ns_per_ms = 1'000'000;
+  static constexpr std::uint64_t never_ns = UINT64_MAX / 8;  // below what ranks agree on to end
 
   bool is_in_ramp() const { return input_.cell.ramp_ms != 0 && output_.ramp_ns == 0; }
   // So many calls do not count.
@@ -134,6 +137,16 @@ class Pace {
     output_.read_operations = 0;
     output_.ramp_operations = calls;
     output_.ramp_ns = elapsed_ns;
+  }
+
+  // Until so long after the first call. Ranks that agree do so behind each long step: by the time
+  // that they agreed on last, and so behind the same steps.
+  void wait(std::uint64_t after_ns) {
+    while (input_.agree_on_time && agreed_ns_ + wait_step_ns < after_ns) {
+      wait_until(input_, begin_ns_ + agreed_ns_ + wait_step_ns);
+      agreed_ns_ = input_.agree_on_time(now_ns() - begin_ns_);
+    }
+    wait_until(input_, begin_ns_ + after_ns);
   }
 
   std::uint64_t due_after_ns_of(std::uint64_t call) const {
@@ -150,7 +163,8 @@ class Pace {
   const std::uint64_t limit_ms_;
   const std::uint64_t end_ns_;
   const std::uint64_t timed_mask_;
-  std::uint64_t due_ns_ = 0;  // of a call at a rate
+  std::uint64_t due_ns_ = 0;     // of a call at a rate
+  std::uint64_t agreed_ns_ = 0;  // with other ranks
   bool is_late_ = false;
   bool is_over_ = false;
 };
@@ -453,10 +467,9 @@ void prepare_buffer(const ProgramInput& input) {
 }
 
 void wait_until(const ProgramInput& input, std::uint64_t due_ns) {
-  constexpr std::uint64_t step_ns = 100'000'000;
   for (std::uint64_t now = now_ns(); now < due_ns; now = now_ns()) {
     check_running(input);
-    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(due_ns - now, step_ns)));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(due_ns - now, wait_step_ns)));
   }
 }
 

@@ -54,8 +54,9 @@ struct ProgramInput {
   const std::atomic<bool>* others_failed = nullptr;  // of the same repeat: it is in vain then
   // Of ranks: wrong bytes are noted, not thrown, as the others may wait for this rank's next call.
   bool notes_wrong = false;
-  // Of collective calls with a limit in time: gets this rank's time since the first call, and
-  // returns that of all. They call it behind the same calls, and so end behind the same one.
+  // Of collective calls with a limit in time or a rate: gets this rank's time since the first call,
+  // and returns that of all. They call it behind the same calls and waits, and so end behind the
+  // same one. Throws on all of them where one is interrupted.
   std::function<std::uint64_t(std::uint64_t)> agree_on_time = {};
 
   FileAccess& file() const { return *files.front(); }

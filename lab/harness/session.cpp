@@ -105,10 +105,10 @@ void Session::on_cell(const Cell& cell, Work work) {
   } catch (const ContentsError& error) {
     throw CellFailure(cell.id, 0, job + error.what());
   } catch (const std::system_error& error) {
-    // Interrupted calls end with several errors; the reason is one. Ranks agree on ECANCELED where
-    // a signal reached another than the first.
+    // Interrupted calls end with several errors; the reason is one. Ranks agree on EINTR where a
+    // signal reached another than the first.
     const int number = error.code().value();
-    if (interruption_.stopped() || number == ECANCELED)
+    if (interruption_.stopped() || number == EINTR)
       throw CellFailure(cell.id, EINTR, "interrupted");
     throw CellFailure(cell.id, number, job + error.what());
   }

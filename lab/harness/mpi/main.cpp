@@ -151,6 +151,8 @@ void dismiss(const Ranks& world, int status) {
 int serve(const Ranks& world) {
   Plan plan;
   std::optional<RankWorker> worker;
+  std::atomic<bool> stopped{false};
+  const SignalThread stopping([&stopped] { stopped = true; });
   for (;;) {
     RankTask task;
     world.broadcast(&task, sizeof task);
@@ -164,7 +166,6 @@ int serve(const Ranks& world) {
       } else if (task.step == RankTask::Step::drop_plan) {
         worker.reset();
       } else {
-        const std::atomic<bool> stopped{false};  // rank 0 is, and has all end
         Sample sample;
         do_step(*worker, task, sample, stopped);
       }

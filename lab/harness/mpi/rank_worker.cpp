@@ -11,7 +11,6 @@
 #include <string>
 
 #include <nlohmann/json.hpp>
-#include <signal.h>
 #include <unistd.h>
 
 #include "harness/file_access.hpp"
@@ -30,14 +29,6 @@ namespace ferry::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Of a rank other than 0: nobody takes the signals there, which are held.
-bool is_interrupted() {
-  sigset_t pending;
-  sigpending(&pending);
-  return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
-         sigismember(&pending, SIGHUP) == 1;
-}
 
 // The kernel's counters for the whole machine, all processes included.
 struct SystemCounters {
@@ -106,8 +97,8 @@ std::optional<storage::Layout> layout_of(const std::string& path) {
 // A rank's file as the measured loops see it. What they do not call stays with RankAccess.
 class StreamedFile final : public FileAccess {
  public:
-  StreamedFile(RankAccess& access, const RankPart& part, bool may_end_alone)
-      : FileAccess(part.path()), access_(access), may_end_alone_(may_end_alone) {}
+  StreamedFile(RankAccess& access, const RankPart& part)
+      : FileAccess(part.path()), access_(access) {}
 
   void open(int /*flags*/) override { access_.open(); }
   std::int64_t read(void* data, std::uint64_t bytes, std::uint64_t offset) override {
@@ -120,19 +111,13 @@ class StreamedFile final : public FileAccess {
   void close() override { access_.close(); }
 
  private:
-  static constexpr std::uint64_t calls_between_looks = 64;
-
   std::int64_t transfer(MeasuredOperation operation, void* data, std::uint64_t bytes,
                         std::uint64_t offset) {
-    if (may_end_alone_ && ++calls_ % calls_between_looks == 0 && is_interrupted())
-      throw Error(ECANCELED, "interrupted");
     access_.transfer(operation, static_cast<std::byte*>(data), offset, bytes);
     return static_cast<std::int64_t>(bytes);
   }
 
   RankAccess& access_;
-  const bool may_end_alone_;
-  std::uint64_t calls_ = 0;
 };
 
 class RankRepeat {
@@ -150,11 +135,10 @@ class RankRepeat {
                        : nullptr),
         access_(make_access({team_, file_team_ ? *file_team_ : team_}, part_, storage)) {}
 
-  // `stopped` is rank 0's to look at.
   Sample run(const std::atomic<bool>& stopped) {
     make_input(stopped);
     fill_memory();
-    team_.agree(team_.rank() != 0 && is_interrupted() ? ECANCELED : 0, "interrupted");
+    team_.agree(stopped ? EINTR : 0, "interrupted");
     const SystemCounters system = system_counters();
     const StorageCounters before = read_storage_counters("");
     const StorageCounters storage = read_storage_counters("");
@@ -210,21 +194,21 @@ class RankRepeat {
   void make_input(const std::atomic<bool>& stopped) {
     if (!cell_.streams) return;
     order_ = make_order(cell_, team_.rank());
-    files_.push_back(
-        std::make_unique<StreamedFile>(*access_, part_, !cell_.collective && team_.rank() != 0));
+    files_.push_back(std::make_unique<StreamedFile>(*access_, part_));
     input_.emplace(ProgramInput{cell_, files_, 0, reinterpret_cast<unsigned char*>(memory_),
                                 thread_part_, seed(), order_,
                                 cell_.collective ? never_stopped_ : stopped, team_.rank()});
     input_->notes_wrong = true;
     if (!cell_.collective) return;
     input_->agree_on_time = [this, &stopped](std::uint64_t elapsed_ns) {
-      constexpr std::uint64_t interrupted = std::uint64_t{1} << 63;
-      constexpr std::uint64_t failed = std::uint64_t{1} << 62;
+      // Positive also where MPICH takes unsigned numbers for signed ones.
+      constexpr std::uint64_t interrupted = std::uint64_t{1} << 62;
+      constexpr std::uint64_t failed = std::uint64_t{1} << 61;
       std::uint64_t agreed = team_.rank() == 0 ? elapsed_ns : 0;
-      if (stopped || (team_.rank() != 0 && is_interrupted())) agreed = interrupted;
+      if (stopped) agreed = interrupted;
       if (access_->has_failed()) agreed = std::max(agreed, failed);
       team_.maximum({&agreed});
-      if (agreed == interrupted) throw Error(ECANCELED, "interrupted");
+      if (agreed == interrupted) throw Error(EINTR, "interrupted");
       return agreed;
     };
   }

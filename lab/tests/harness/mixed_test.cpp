@@ -16,6 +16,7 @@
 #include "harness/pattern.hpp"
 #include "harness/programs.hpp"
 #include "harness/verification.hpp"
+#include "support/error_of.hpp"
 #include "support/files.hpp"
 
 namespace ferry::bench::mixed_test {
@@ -193,6 +194,34 @@ TEST(Mixed, RanksEndByTheTimeThatTheyAgreeOn) {
   EXPECT_EQ(asked, 9U);
   EXPECT_EQ(output.ramp_operations, 3U);
   EXPECT_EQ(output.ramp_ns, 12'000'000U);
+}
+
+// All of them, while the next call at a rate is far off.
+TEST(Mixed, RanksAgreeWhileTheyWaitForTheirNextCall) {
+  Cell cell = mixed_cell(Offsets::sequential);
+  cell.collective = true;
+  cell.total_bytes = 2 * call_bytes;
+  cell.rate_bytes_per_s = call_bytes;
+  std::vector<std::uint64_t> asked_ns;
+  const auto agree = [&](std::uint64_t elapsed_ns) {
+    asked_ns.push_back(elapsed_ns);
+    if (asked_ns.size() == 3) throw Error(EINTR, "interrupted");
+    return (asked_ns.size() - 1) * 400'000'000;
+  };
+  EXPECT_EQ(test::error_of([&] { run(cell, false, nullptr, nullptr, agree); }), EINTR);
+  ASSERT_EQ(asked_ns.size(), 3U);
+  EXPECT_GE(asked_ns[1], 100'000'000U);
+  EXPECT_GE(asked_ns[2], 500'000'000U);  // a step behind the time that they agreed on
+}
+
+// It has no limit in time otherwise.
+TEST(Mixed, RanksAtARateEndWhenOneOfThemHasFailed) {
+  Cell cell = mixed_cell(Offsets::sequential);
+  cell.collective = true;
+  cell.total_bytes = 2 * call_bytes;
+  cell.rate_bytes_per_s = 4 * call_bytes;
+  const auto agree = [](std::uint64_t) { return std::uint64_t{1} << 61; };
+  EXPECT_EQ(run(cell, false, nullptr, nullptr, agree).operations, 1U);
 }
 
 // Each draws for itself what it does, unless their calls are collective.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ferry.sizes import KIB, MIB
@@ -167,24 +171,69 @@ def test_what_is_wrong_with_a_plan_is_said_once(tmp_path: Path) -> None:
     )
 
 
+@contextmanager
+def started(plan: Plan) -> Iterator[subprocess.Popen[str]]:
+    """A running measurement, killed at the end if it is still running."""
+    process = subprocess.Popen(
+        measuring.command_of(plan), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(plan.to_json()))
+        process.stdin.close()
+        process.stdin = None  # or communicate() would flush it
+        yield process
+    finally:
+        process.kill()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     cells = [RanksCell(**cell(tmp_path / "w")), RanksCell(**cell(tmp_path / "r", id="b", operation="read"))]
     plan = Plan(cells, 100_000)
-    process = subprocess.Popen(
-        measuring.command_of(plan), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(json.dumps(plan.to_json()))
-    process.stdin.close()
-    process.stdin = None  # or communicate() would flush it
-    while '"type":"sample"' not in process.stdout.readline():
-        assert process.poll() is None
-    process.send_signal(number)
-    output, _ = process.communicate(timeout=TIMEOUT_S)
+    with started(plan) as process:
+        assert process.stdout is not None
+        while '"type":"sample"' not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=TIMEOUT_S)
     # The exit status is mpiexec's, which is sometimes 0.
     assert '"errno":4,"message":"interrupted"' in output
     wait_until(lambda: not list(tmp_path.iterdir()))
+
+
+@pytest.mark.parametrize("way", [{"interface": "mpiio", "collective": True}, {"interface": "posix"}], ids=str)
+def test_interrupted_while_calls_at_a_rate_are_not_due(tmp_path: Path, way: dict[str, Any]) -> None:
+    """Their second one is due after 18 hours."""
+    path = tmp_path / "f"
+    plan = Plan([RanksCell(**cell(path, total_bytes=256 * KIB, streams=True, rate_bytes_per_s=1, **way))], 1)
+    with started(plan) as process:
+        wait_until(lambda: path.exists() and path.stat().st_size > 0)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=TIMEOUT_S)
+    assert '"errno":4,"message":"interrupted"' in output
+    wait_until(lambda: not list(tmp_path.iterdir()))
+
+
+def test_one_interrupted_rank_ends_all_whose_calls_are_collective(tmp_path: Path) -> None:
+    way: dict[str, Any] = {"interface": "mpiio", "collective": True, "streams": True, "rate_bytes_per_s": 1}
+    path = tmp_path / "f"
+    with started(Plan([RanksCell(**cell(path, total_bytes=256 * KIB, **way))], 1)) as process:
+        wait_until(lambda: path.exists() and path.stat().st_size > 0 and len(_users_of(path)) == 2)
+        os.kill(min(_users_of(path)), signal.SIGINT)
+        output, _ = process.communicate(timeout=TIMEOUT_S)
+    assert '"errno":4,"message":"interrupted"' in output
+    wait_until(lambda: not list(tmp_path.iterdir()))
+
+
+def _users_of(path: Path) -> set[int]:
+    """The processes that have the file open."""
+    found = set()
+    for opened in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(opened) == str(path):
+                found.add(int(opened.parts[2]))
+    return found
 
 
 def test_is_measured_like_any_plan(tmp_path: Path) -> None:
