@@ -189,7 +189,9 @@ ceph_healthy() {
 ceph_mount() {
   if mountpoint -q "$dir/mount"; then return; fi
   mkdir -p "$dir/mount"
-  setsid ceph-fuse -c "$dir/ceph.conf" -f "$dir/mount" {lock}>&- </dev/null >"$dir/fuse.out" 2>&1 &
+  # ceph-fuse 16.2 may return what it has read ahead long after it was overwritten.
+  setsid ceph-fuse -c "$dir/ceph.conf" --client_readahead_min=0 -f "$dir/mount" {lock}>&- \
+    </dev/null >"$dir/fuse.out" 2>&1 &
   note_process fuse $!
   within 30 mountpoint -q "$dir/mount" || die "ceph-fuse did not mount; $dir/fuse.out says why"
 }
@@ -249,8 +251,6 @@ ceph_configuration() {
 [client]
   # The kernel notices other clients' writes late.
   fuse_disable_pagecache = true
-  # ceph-fuse 16.2 may return what it has read ahead long after it was overwritten.
-  client_readahead_min = 0
 END
   # Its count of bytes is one word without a lock. With several threads it can fall below zero, and
   # the cluster takes itself for full.

@@ -17,7 +17,8 @@ records      PnetCDF: records of two variables in turn, buffered collectively (w
 Writes make a new file. Reads are of a file in the page cache, or, with `cold`, of one that the
 kernel was asked to drop. With --uri the program opens that under Ferry, and a file in --dir, where
 the same storage is mounted, plain. The mount may then have all that is read in memory, and Ferry
-has nothing; for a cold read on the rig's CephFS, plain programs get a new ceph-fuse.
+has nothing; for a cold read on the rig's CephFS, plain programs get a new ceph-fuse. That one reads
+ahead, as by default; the rig's mount does not.
 """
 
 from __future__ import annotations
