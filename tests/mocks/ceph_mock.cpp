@@ -44,9 +44,11 @@ struct State {
   int last_number = 1000;
   std::set<ceph::Client*> clients;
   bool forgets = false;
+  int sleeping = 0;                 // reads that it has forgotten
   std::map<int, int> asked;         // how often for the status of an open file, by number
   std::condition_variable changed;  // of the last two
-  int mistakes = 0;                 // closes of no open file, and clients that end with an open one
+  // Closes of no open file and questions about one, and clients that end with an open one.
+  int mistakes = 0;
 };
 
 State& state() {
@@ -65,7 +67,9 @@ int descriptor_of(int number) {
 void sleep_if_forgotten(int number) {
   std::unique_lock lock(state().mutex);
   const int before = state().asked[number];
+  ++state().sleeping;
   state().changed.wait(lock, [&] { return !state().forgets || state().asked[number] != before; });
+  --state().sleeping;
 }
 
 bool is_evicted(const ceph::Client* mount) {
@@ -138,7 +142,26 @@ void mock_ceph_forget(bool on) {
   state().changed.notify_all();
 }
 
-// Closes of files that were not open, and ends of clients that had some, so far.
+// How many reads sleep because they were forgotten.
+int mock_ceph_sleeping() {
+  const std::lock_guard lock(state().mutex);
+  return state().sleeping;
+}
+
+// The number of the file that was opened last.
+int mock_ceph_last_number() {
+  const std::lock_guard lock(state().mutex);
+  return state().last_number;
+}
+
+// How often that file's status was asked for.
+int mock_ceph_asked(int number) {
+  const std::lock_guard lock(state().mutex);
+  return state().asked[number];
+}
+
+// Closes of files that were not open and questions about such, and ends of clients that had some,
+// so far.
 int mock_ceph_mistakes() {
   const std::lock_guard lock(state().mutex);
   return state().mistakes;
@@ -262,6 +285,7 @@ int ceph_fstatx(ceph::Client*, int number, ceph::Statx* found, unsigned, unsigne
   return fallible("ceph_fstatx", ceph_error, [&]() -> int {
     {
       const std::lock_guard lock(state().mutex);
+      if (!state().descriptors.contains(number)) ++state().mistakes;
       ++state().asked[number];
       state().changed.notify_all();
     }

@@ -65,10 +65,17 @@ class CephMockFaults : public MockFaults {
 
   // From now on, reads sleep until their file's status is asked for.
   void forget_reads(bool on) { function<void(bool)>("mock_ceph_forget")(on); }
+  // How many do.
+  int sleeping() { return function<int()>("mock_ceph_sleeping")(); }
   // Open files and clients of the library.
   int files() { return function<int()>("mock_ceph_files")(); }
   int clients() { return function<int()>("mock_ceph_clients")(); }
-  // Closes of files that were not open, and ends of clients that had some, so far.
+  // Of the file that was opened last.
+  int last_number() { return function<int()>("mock_ceph_last_number")(); }
+  // How often the status of that file was asked for, by its open, too.
+  int asked(int number) { return function<int(int)>("mock_ceph_asked")(number); }
+  // Closes of files that were not open and questions about such, and ends of clients that had some,
+  // so far.
   int mistakes() { return function<int()>("mock_ceph_mistakes")(); }
   // The servers refuse the present clients.
   void evict() { function<void()>("mock_ceph_evict")(); }

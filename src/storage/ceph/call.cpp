@@ -1,5 +1,6 @@
 #include "storage/ceph/call.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <limits>
@@ -15,8 +16,6 @@
 
 namespace ferry::storage {
 namespace {
-
-constexpr std::chrono::milliseconds slow_time{100};  // after which a read may be a forgotten one
 
 // Writers count the file's changes, and tell the servers before another client may read. The time
 // is added for clients that do not count all of them.
@@ -74,44 +73,60 @@ int CephHandle::close() {
 }
 
 bool CephHandle::ask_size(const std::shared_ptr<CephHandle>& file) noexcept {
-  if (file->asking_.exchange(true, std::memory_order_relaxed)) return false;
+  unsigned idle = 0;
+  if (!file->questions_.compare_exchange_strong(idle, asking)) return false;
   const bool started =
       CephMount::start_asking(file->mount_, [file = std::shared_ptr(file)]() mutable {
         ceph::Statx found;
         CephMount& mount = *file->mount_;
         mount.library().ceph_fstatx(mount.get(), file->number(), &found, ceph::basic_members, 0);
-        file->asking_.store(false, std::memory_order_relaxed);
+        file->questions_ &= ~asking;
         file.reset();
       });
-  if (!started) file->asking_.store(false, std::memory_order_relaxed);
+  if (!started) file->questions_ &= ~asking;
   return started;
+}
+
+BoundedCall::Clock::time_point CephHandle::wake(const std::shared_ptr<CephHandle>& file,
+                                                BoundedCall::Clock::time_point now) noexcept {
+  if (now - file->slow_at_ > calm_time) file->distance_ = slow_time;
+  file->slow_at_ = now;
+  if (now >= file->ask_at_) {
+    if (ask_size(file)) {
+      using Time = BoundedCall::Clock::duration;
+      const Time quarter = file->mount_->address().timeout / 4;
+      file->distance_ = std::min<Time>({2 * file->distance_, distance_max, quarter});
+    }
+    file->ask_at_ = now + file->distance_;
+  }
+  return file->ask_at_;
 }
 
 CephCall::CephCall(Operation& operation, Inbox& inbox, std::chrono::milliseconds timeout,
                    std::shared_ptr<CephMounts> mounts)
-    : RemoteCall(operation, inbox, timeout),
-      mounts_(std::move(mounts)),
-      read_(kind_ == Kind::read ? static_cast<CephFile*>(operation.file)->handle : nullptr) {
-  if (auto* file = static_cast<CephFile*>(operation.file); file != nullptr) {
-    handle_ = kind_ == Kind::close ? std::move(file->handle) : file->handle;
-  }
+    : RemoteCall(operation, inbox, timeout), mounts_(std::move(mounts)) {
+  auto* file = static_cast<CephFile*>(operation.file);
+  if (file == nullptr) return;
+  handle_ = kind_ == Kind::close ? std::move(file->handle) : file->handle;
+  if (kind_ == Kind::read) read_ = handle_;
 }
 
 BoundedCall::Clock::time_point CephCall::help(Clock::time_point now) {
   if (kind_ != Kind::read) return Clock::time_point::max();
-  if (help_distance_ == Clock::duration::zero()) {  // it begins
-    help_distance_ = slow_time;
-    help_at_ = now + slow_time;
+  if (help_at_ == Clock::time_point{}) {  // it begins
+    help_at_ = now + CephHandle::slow_time;
   } else if (now >= help_at_) {
     const auto file = read_.lock();
-    if (file != nullptr && CephHandle::ask_size(file)) help_distance_ *= 2;
-    help_at_ = now + help_distance_;
+    help_at_ = file == nullptr ? Clock::time_point::max() : CephHandle::wake(file, now);
   }
   return help_at_;
 }
 
 void CephCall::let_go() {
-  if (handle_ != nullptr && handle_.use_count() == 1) handle_->close();
+  if (handle_ != nullptr && handle_.use_count() == 1) {
+    handle_->end_questions();
+    if (handle_.use_count() == 1) handle_->close();  // else the question closes it
+  }
   handle_.reset();
 }
 
@@ -346,10 +361,16 @@ int CephCall::sync(bool only_data) {
 }
 
 std::int64_t CephCall::close() {
-  if (handle_.use_count() == 1) return handle_->close();
-  // A call that was given up is in the library with it; the last such call closes it.
+  handle_->end_questions();
+  const auto others = handle_.use_count() - 1;
+  if (others == 0) return handle_->close();
+  // Calls that were given up are in the library with it, or a question; the last of them closes it.
+  const bool only_asked = others == 1 && handle_->is_asked();
+  if (!only_asked) handle_->allow_questions();  // one of these calls may be a forgotten read
   if (!writable_) return 0;
-  if (changes_->error() != 0) return -EIO;  // it is not known whether what was written arrives
+  // Of a call that was given up it is not known whether what it writes arrives. With a question
+  // alone, a late change is that of another handle.
+  if (!only_asked && changes_->error() != 0) return -EIO;
   // The library would tell here of writes that it could not store.
   return sync(false);
 }

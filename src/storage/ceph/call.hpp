@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <list>
 #include <memory>
 #include <string>
@@ -29,20 +30,41 @@ class CephHandle {
   CephHandle& operator=(const CephHandle&) = delete;
   // To be said once, before others have it.
   void opened(int number) { number_.store(number, std::memory_order_relaxed); }
-  // Has a thread ask the servers for the file's size, which wakes reads that the library has
-  // forgotten (see CephCall::help). Returns false if none was started. Does not block.
-  static bool ask_size(const std::shared_ptr<CephHandle>& file) noexcept;
+  // For a read of the file that has been slow until now: has a thread ask the servers for its size
+  // if it is time to, which wakes reads that the library has forgotten (see CephCall::help). The
+  // distance of questions grows with slow reads, whichever they are. Returns when the read is to
+  // call it again. One caller at a time. Does not block.
+  static BoundedCall::Clock::time_point wake(const std::shared_ptr<CephHandle>& file,
+                                             BoundedCall::Clock::time_point now) noexcept;
+  // From now on no question begins, or some may again. For the last user, or for its close.
+  void end_questions() { questions_ |= no_more; }
+  void allow_questions() { questions_ &= ~no_more; }
+  // Whether a question is under way. If so, a use count that was loaded between end_questions() and
+  // this has the question's reference. (This writes, so that the load is not moved behind it.)
+  bool is_asked() { return (questions_.fetch_or(0) & asking) != 0; }
   // For its last user. 0 or a negative errno: earlier writes could not be stored.
   int close();
   int number() const { return number_.load(std::memory_order_relaxed); }
   const std::shared_ptr<CephMount>& mount() const { return mount_; }
 
+  static constexpr std::chrono::milliseconds slow_time{100};  // of a read that may be forgotten
+
  private:
+  static constexpr std::chrono::milliseconds distance_max{1600};
+  static constexpr std::chrono::seconds calm_time{10};  // without slow reads all begins anew
+  static constexpr unsigned asking = 1;                 // bits of questions_
+  static constexpr unsigned no_more = 2;
+  static bool ask_size(const std::shared_ptr<CephHandle>& file) noexcept;
+
   const std::shared_ptr<CephMount> mount_;
   // -1: closed. The last user may not have seen yet what others did before they let go.
   std::atomic<int> number_{-1};
   std::list<int> place_{-1};  // in the list of its mount, if it is dropped
-  std::atomic<bool> asking_{false};
+  std::atomic<unsigned> questions_{0};
+  // Of wake().
+  BoundedCall::Clock::duration distance_{slow_time};
+  BoundedCall::Clock::time_point ask_at_;
+  BoundedCall::Clock::time_point slow_at_;
 };
 
 struct CephFile final : RemoteFile {
@@ -92,8 +114,7 @@ class CephCall final : public RemoteCall {
 
   const std::shared_ptr<CephMounts> mounts_;
   std::shared_ptr<CephHandle> handle_;
-  const std::weak_ptr<CephHandle> read_;  // for help(), as the next: beside the worker
-  Clock::duration help_distance_{0};
+  std::weak_ptr<CephHandle> read_;  // for help(), as the next: beside the worker
   Clock::time_point help_at_;
 };
 

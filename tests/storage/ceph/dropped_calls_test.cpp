@@ -37,6 +37,7 @@ class CephDroppedCalls : public test::ClientMock {
   }
   ~CephDroppedCalls() override {
     faults.hang("");
+    faults.forget_reads(false);
     driver.reset();
     storage.reset();
     EXPECT_TRUE(everything_is_closed());
@@ -240,6 +241,38 @@ TEST_F(CephDroppedCalls, AFileIsClosedAfterAQuestionThatHangs) {
   EXPECT_TRUE(ends([&] { EXPECT_EQ(driver->close(file), 0); }));
   EXPECT_TRUE(serves(other));
   EXPECT_EQ(faults.files(), 2);
+  faults.hang("");
+  EXPECT_TRUE(is_open(1));
+}
+
+TEST_F(CephDroppedCalls, AForgottenReadIsWokenAfterTheClose) {
+  File* file = driver->must_open(at("f", patient_s), O_RDONLY);
+  faults.forget_reads(true);
+  test::DrivenTransfer read(Kind::read, file, arena.data(), 3);
+  driver->start(read);
+  ASSERT_TRUE(eventually([&] { return faults.sleeping() == 1; }));
+  driver->queue().cancel(read);
+  EXPECT_EQ(driver->next().result, -ECANCELED);
+  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_TRUE(is_open(0));
+}
+
+// The read that closes it still counts as one that takes long.
+TEST_F(CephDroppedCalls, NobodyAsksForAFileThatIsBeingClosed) {
+  File* file = driver->must_open(at("f", patient_s), O_RDONLY);
+  const auto other = must_open(at("other", patient_s), O_RDONLY);
+  faults.hang("ceph_read ceph_close");
+  test::DrivenTransfer read(Kind::read, file, arena.data() + 100, 3);
+  driver->start(read);
+  ASSERT_TRUE(is_in_the_library(1));
+  driver->queue().cancel(read);
+  EXPECT_EQ(driver->next().result, -ECANCELED);
+  EXPECT_EQ(driver->close(file), 0);
+  faults.hang("ceph_close");
+  faults.forget_reads(true);
+  for (int times = 0; times < 2; ++times)
+    EXPECT_TRUE(serves(other)) << "after a question";
+  EXPECT_TRUE(is_in_the_library(1));
   faults.hang("");
   EXPECT_TRUE(is_open(1));
 }

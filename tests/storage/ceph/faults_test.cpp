@@ -1,7 +1,6 @@
 // A Ceph cluster whose servers end, hang or return while requests are in flight: the rig's. Tests
 // that kill servers need one that stores in files (FERRY_TEST_CEPH_DISK is set), and some need
 // ceph-fuse's mount.
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -126,9 +125,8 @@ TEST_F(CephFaults, ReadsBesideWritesOfAnotherClientEnd) {
   const auto written = make_file("f", pattern(piece * pieces, 1));
   const auto other = make_router();
   test::StorageDriver reader(*other);
-  std::atomic<bool> over{false};
-  std::thread writer([&] {
-    while (!over) {
+  const std::jthread writer([&](const std::stop_token& over) {
+    while (!over.stop_requested()) {
       EXPECT_EQ(driver->pwrite(written, arena.data(), piece, 0), std::int64_t{piece});
       EXPECT_EQ(driver->simple(Kind::sync, written), 0);
     }
@@ -141,8 +139,6 @@ TEST_F(CephFaults, ReadsBesideWritesOfAnotherClientEnd) {
     EXPECT_EQ(reader.close(file), 0);
     EXPECT_TRUE(same_bytes(memory, pattern(piece * pieces, 1)));
   }
-  over = true;
-  writer.join();
 }
 
 // The library's readahead would find the second half, and keep it while the servers let no client

@@ -119,6 +119,24 @@ TEST_F(CephLateCalls, ACloseBesideALateReadTellsWhatWritesBecame) {
   await_late_calls();
 }
 
+// It says nothing of writes by a handle that only a question of Ferry's own is about.
+TEST_F(CephLateCalls, AnotherHandlesLateWriteLeavesTheCloseAsItIs) {
+  test::write_file(path("f"), std::string(1000, 'a'));
+  File* late = driver->must_open(at("f"), O_RDWR);
+  File* file = driver->must_open(at("f", patient_s), O_RDWR);
+  faults.hang("ceph_read ceph_write ceph_fstatx");
+  EXPECT_EQ(driver->pwrite(late, memory.data(), 100, 0), -ETIMEDOUT);
+  test::DrivenTransfer read(Kind::read, file, arena.data(), 100);
+  driver->start(read);
+  ASSERT_TRUE(eventually([&] { return faults.inside() == 3; })) << "with the question";
+  faults.hang("ceph_write ceph_fstatx");
+  EXPECT_EQ(driver->next().result, 100);
+  EXPECT_EQ(driver->close(file), 0);
+  EXPECT_EQ(driver->close(late), -EIO);
+  faults.hang("");
+  await_late_calls();
+}
+
 // Of several files, and the file of one of them again when the first is over.
 TEST_F(CephMock, ForgottenReadsAreWoken) {
   test::write_file(path("f"), std::string(100, 'a'));
@@ -132,6 +150,24 @@ TEST_F(CephMock, ForgottenReadsAreWoken) {
     driver->expect_next(10, 20);
     EXPECT_EQ(arena.view(0, 200), std::string(100, 'a') + std::string(100, 'b'));
   }
+}
+
+TEST_F(CephMock, ManySlowReadsAskNoMoreThanOne) {
+  test::write_file(path("f"), std::string(100, 'a'));
+  const auto one = must_open(at("f", patient_s), O_RDONLY);
+  const int number_of_one = faults.last_number();
+  const auto many = must_open(at("f", patient_s), O_RDONLY);
+  const int number_of_many = faults.last_number();
+  faults.hang("ceph_read");
+  test::DrivenTransfer read(Kind::read, one, arena.data() + 100, 10);
+  driver->start(read);
+  ASSERT_TRUE(eventually([&] { return faults.inside() == 1; }));
+  const auto reads = driver->start_pieces(Kind::read, many, arena.data(), 10, 10);
+  EXPECT_TRUE(eventually([&] { return faults.asked(number_of_one) == 4; }));
+  const int asked = faults.asked(number_of_many);
+  EXPECT_LE(asked, faults.asked(number_of_one) + 1);
+  faults.hang("");
+  driver->expect_next(11, 10);
 }
 
 // The library drops the slash that shows that.
