@@ -44,6 +44,9 @@ class BulkProgram {
         name_of_(std::move(name_of)) {}
 
   void run() {
+    // Of the last run; what failed in it may have come later.
+    for (const char* name : {"file", "other", "renamed", "folder"})
+      std::filesystem::remove(scratch_ / name);
     const std::string path = scratch_ / "file";
     write_file(path, old_bytes());
     write_file(scratch_ / "other", old_bytes().substr(0, 1000));
@@ -56,8 +59,6 @@ class BulkProgram {
     look_at_file("after the close");
     append();
     use_names();
-    for (const char* name : {"file", "other", "renamed", "folder"})
-      std::filesystem::remove(scratch_ / name);
   }
 
  private:

@@ -344,16 +344,18 @@ def test_shows_its_help_once(command: Command) -> None:
 
 def test_the_checkouts_command_shows_its_help_once(command: Command) -> None:
     ferry = Path(__file__).parents[3] / "ferry"
-    done = subprocess.run(
-        [*mpiexec(), "-n", "3", ferry, "bench", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        stdin=subprocess.DEVNULL,
-        timeout=TIMEOUT_S,
-        env={**command.environment, **OVERSUBSCRIBED},
-    )
-    assert (done.stderr, done.stdout.count("Usage:")) == ("", 1)
+    for _ in range(5):
+        done = subprocess.run(
+            [*mpiexec(), "-n", "3", ferry, "bench", "--help"],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=TIMEOUT_S,
+            env={**command.environment, **OVERSUBSCRIBED},
+        )
+        if done.returncode != -signal.SIGPIPE:
+            break  # else MPICH's mpiexec, as at times where ranks end at once
+    assert (done.returncode, done.stderr, done.stdout.count("Usage:")) == (0, "", 1)
 
 
 def test_another_librarys_mpiexec_is_refused_once(command: Command) -> None:

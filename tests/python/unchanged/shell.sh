@@ -31,6 +31,6 @@ text $((6 * 7))
 END
 sleep 9 > /dev/null 2>&1 &
 kill $!
-wait $! || echo "status $?"
+wait $! 2> /dev/null || echo "status $?"
 yes | head -c 300000 > yes
 (trap 'echo end > ended' EXIT)
