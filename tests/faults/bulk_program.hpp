@@ -187,17 +187,22 @@ class BulkProgram {
     if (std::filesystem::exists(scratch_ / "folder"))
       attempt("remove_directory", [&] { engine_.remove_directory(named("folder")); });
     attempt("explain", [&] { EXPECT_EQ(engine_.explain(named("file")).file_bytes, file_bytes); });
-    attempt("rename", [&] { engine_.rename(named("other"), named("renamed")); });
-    const bool is_renamed = std::filesystem::exists(scratch_ / "renamed");
-    EXPECT_NE(is_renamed, std::filesystem::exists(other));
-    attempt("unlink", [&] { engine_.unlink(named(is_renamed ? "renamed" : "other")); });
+    const bool is_renamed =
+        attempt("rename", [&] { engine_.rename(named("other"), named("renamed")); });
+    // One that failed may come later, at any time.
+    EXPECT_TRUE((!is_renamed && std::filesystem::exists(other)) ||
+                std::filesystem::exists(scratch_ / "renamed"));
+    if (is_renamed) attempt("unlink", [&] { engine_.unlink(named("renamed")); });
   }
   void read_whole_files() const {
     const std::vector<std::string> paths = {scratch_ / "other", scratch_ / "file"};
     attempt("read_files", [&] {
       std::vector<std::string> names;
-      for (const std::string& path : paths)
+      std::vector<std::string> before;
+      for (const std::string& path : paths) {
         names.push_back(name_of_(path));
+        before.push_back(read_file(path));
+      }
       const std::vector<bulk::Contents> all = engine_.read_files(names);
       ASSERT_EQ(all.size(), paths.size());
       for (std::size_t i = 0; i < all.size(); ++i) {
@@ -206,8 +211,9 @@ class BulkProgram {
           EXPECT_TRUE(point_.struck() && is_expected_(one.error_number)) << one.error_number;
           continue;
         }
-        EXPECT_TRUE(
-            same_bytes({reinterpret_cast<const char*>(one.data), one.bytes}, read_file(paths[i])));
+        // A change that failed may come meanwhile.
+        const std::string_view got(reinterpret_cast<const char*>(one.data), one.bytes);
+        EXPECT_TRUE(got == before[i] || same_bytes(got, read_file(paths[i])));
       }
     });
   }
