@@ -112,8 +112,10 @@ TEST_P(TransfersOfClients, EachCallFailsOnce) {
     const bulk::EngineOptions options{.workers = 2, .depth = 2, .task_bytes = 64 << 10};
     const bulk::Engine engine(
         std::make_shared<bulk::Scheduler>(options, ClientCalls::make_storage()));
+    // Of its own: what failed in one run may come in the next.
+    const ScratchDirectory scratch;
     BulkProgram(
-        engine, scratch_, calls_.point, [&](int error) { return is_expected(error); },
+        engine, scratch, calls_.point, [&](int error) { return is_expected(error); },
         [&](const std::string& path) { return name_of(path); })
         .run();
   });
