@@ -1,9 +1,5 @@
 #include "faults/allocations.hpp"
 
-#include <cstddef>
-#include <cstdlib>
-#include <new>
-
 #include "support/depth.hpp"
 
 namespace ferry::test {
@@ -13,70 +9,14 @@ NthPoint& allocations() {
   return point;
 }
 
-namespace {
-
-[[maybe_unused]] void* allocate(std::size_t bytes, std::size_t alignment) {
-  if (PointsHere::count && allocations().strikes()) return nullptr;
-  if (bytes == 0) bytes = 1;
-  if (alignment <= alignof(std::max_align_t)) return std::malloc(bytes);
-  return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-[[maybe_unused]] void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
-  void* memory = allocate(bytes, alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
 }  // namespace ferry::test
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-using ferry::test::allocate;
-using ferry::test::allocate_or_throw;
+static bool may_allocate() {
+  return !ferry::test::PointsHere::count || !ferry::test::allocations().strikes();
+}
 
-void* operator new(std::size_t bytes) {
-  return allocate_or_throw(bytes, 1);
-}
-void* operator new[](std::size_t bytes) {
-  return allocate_or_throw(bytes, 1);
-}
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return allocate_or_throw(bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return allocate_or_throw(bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
-  return allocate(bytes, 1);
-}
-void* operator new[](std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
-  return allocate(bytes, 1);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::align_val_t /*alignment*/) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t /*bytes*/,
-                       std::align_val_t /*alignment*/) noexcept {
-  std::free(memory);
-}
+#include "support/replaced_new.hpp"
 
 #endif
