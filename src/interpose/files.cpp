@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 
 #include <fcntl.h>
@@ -301,7 +300,7 @@ void Files::print_summary() {
   const int file = static_cast<int>(
       syscall(SYS_openat, AT_FDCWD, target, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));
   if (file < 0) {
-    say({"ferry-iobuf: FERRY_IOBUF_SUMMARY: ", target, ": ", std::strerror(errno), "\n"});
+    say({"ferry-iobuf: FERRY_IOBUF_SUMMARY: ", target, ": ", ferry::run::text_of(errno), "\n"});
     return;
   }
   for (const std::string& line : summary_)

@@ -119,8 +119,8 @@ class Files {
   std::map<int, FilePointer> files_;
   std::vector<std::string> summary_;
   bool is_finished_ = false;
-  bool is_unsure_ =
-      false;  // a descriptor that is not here may be of any file: nothing more is buffered
+  // A descriptor that is not here may be of any file: nothing more is buffered.
+  bool is_unsure_ = false;
 };
 
 }  // namespace ferry::iobuf
