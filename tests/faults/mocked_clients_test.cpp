@@ -48,7 +48,8 @@ class FaultyClients : public testing::TestWithParam<FaultyClient> {
     return error == error_ || error == EIO || (way_ == MockWay::late && error == ETIMEDOUT);
   }
 
-  // `run()` for each call of each way to fail.
+  // `run()` for each call of each way to fail. A run's files need a folder of their own: what
+  // failed in one run may come in the next.
   template <class Run>
   void fail_each(const Run& run) {
     std::uint64_t points = 0;
@@ -82,7 +83,6 @@ class FaultyClients : public testing::TestWithParam<FaultyClient> {
   MockWay way_ = MockWay::refused;
   int error_ = 0;
   ClientCalls calls_{GetParam().library};
-  const ScratchDirectory scratch_;
 };
 
 using DevicesOfClients = FaultyClients;
@@ -98,7 +98,8 @@ TEST_P(DevicesOfClients, EachCallFailsOnce) {
     OneCallerRig<storage::Storage> rig(ClientCalls::make_storage(), GetParam().placement,
                                        GetParam().cache_pages);
     rig.align_memory();
-    const std::string path = scratch_ / "file";
+    const ScratchDirectory scratch;
+    const std::string path = scratch / "file";
     DeviceProgram(*rig.calls, TestedFile(path, name_of(path)), rig.memory, fault, sources,
                   has_cache)
         .run();
@@ -112,7 +113,6 @@ TEST_P(TransfersOfClients, EachCallFailsOnce) {
     const bulk::EngineOptions options{.workers = 2, .depth = 2, .task_bytes = 64 << 10};
     const bulk::Engine engine(
         std::make_shared<bulk::Scheduler>(options, ClientCalls::make_storage()));
-    // Of its own: what failed in one run may come in the next.
     const ScratchDirectory scratch;
     BulkProgram(
         engine, scratch, calls_.point, [&](int error) { return is_expected(error); },
