@@ -10,6 +10,8 @@ cd "$root"
 
 # shellcheck source=scripts/setup.sh
 source "$root/scripts/setup.sh"
+# shellcheck source=scripts/again.sh
+source "$root/scripts/again.sh"
 setup_begin test "$root"
 
 # The thread sanitizer crashes with some random address layouts. Where possible, rerun this stage
@@ -25,7 +27,7 @@ without_random_addresses() {
 build_and_test() {
   setup_build "$1"
   shift
-  ctest --preset "$1" --parallel "$2" --output-on-failure --no-tests=error "${@:3}" |
+  ctest_steadily "$1" --parallel "$2" --output-on-failure --no-tests=error "${@:3}" |
     only_news
   print_slowest "$1"
 }
@@ -71,7 +73,7 @@ stage_python() {
   local -a left_out
   mapfile -t left_out < <(slow_tests pytest | sed 's/^/--deselect=/')
   PYTHONPATH=$root/python:$root/lab FERRY_BUILD_DIR=$root/build/release \
-    "$setup_python" -m pytest tests/python lab/tests -q --durations=10 -n "$(nproc)" --dist loadfile "${left_out[@]}"
+    pytest_steadily tests/python lab/tests --durations=10 -n "$(nproc)" --dist loadfile "${left_out[@]}"
 }
 
 # The parts of these stages that ./test runs ahead of them.
@@ -334,9 +336,9 @@ end_of_nfs() {
 # Storages without Debian packages are tested on the mocks in tests/mocks.
 test_on_mocks() {
   printf 'absent: a real PVFS2 or OrangeFS, and a real Lustre; mocks of libpvfs2 and liblustreapi are used\n'
-  timeout 300 build/release/storage_tests --gtest_brief=1 --gtest_filter='Pvfs2Mock*:Pvfs2Lib*:Lustre*' ||
+  steadily timeout 300 build/release/storage_tests --gtest_brief=1 --gtest_filter='Pvfs2Mock*:Pvfs2Lib*:Lustre*' ||
     setup_die "tests on the mocks of libpvfs2 and liblustreapi failed, or did not end within 300 s"
-  "$setup_python" -m pytest tests/python/test_storage_mocks.py -q
+  pytest_steadily tests/python/test_storage_mocks.py
 }
 
 rigs_to_stop=()
@@ -353,17 +355,17 @@ stop_rigs() {
 }
 
 test_on_nfs() {
-  build/release/storage_tests --gtest_brief=1 --gtest_filter='Nfs*'
-  build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
-  build/release/bulk_tests --gtest_brief=1 --gtest_filter='*Nfs*'
-  build/release/setup_faults_tests --gtest_brief=1 --gtest_filter='NfsServer*'
-  "$setup_python" -m pytest tests/python/test_remote_storages.py -q
-  "$setup_python" -m pytest lab/tests/run/test_remote_bench.py -q
-  build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*'
-  timeout --foreground 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Nfs' ||
+  steadily build/release/storage_tests --gtest_brief=1 --gtest_filter='Nfs*'
+  steadily build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
+  steadily build/release/bulk_tests --gtest_brief=1 --gtest_filter='*Nfs*'
+  steadily build/release/setup_faults_tests --gtest_brief=1 --gtest_filter='NfsServer*'
+  pytest_steadily tests/python/test_remote_storages.py
+  pytest_steadily lab/tests/run/test_remote_bench.py
+  steadily build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*'
+  steadily timeout --foreground 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Nfs' ||
     setup_die "programs on mapped folders of NFS failed, or did not end within 120 s"
-  build/release/hdf5_tests --gtest_brief=1 --gtest_filter='*/NFS'
-  "$setup_python" -m pytest tests/python/test_unchanged_programs.py tests/python/test_mpi_io.py tests/python/test_hdf5.py -q -k NFS
+  steadily build/release/hdf5_tests --gtest_brief=1 --gtest_filter='*/NFS'
+  pytest_steadily tests/python/test_unchanged_programs.py tests/python/test_mpi_io.py tests/python/test_hdf5.py -k NFS
   if [[ -x build/release/ferry-checkpoint ]]; then
     FERRY_PROFILE='' tests/examples/checkpoint_remote_test.sh build/release/ferry-checkpoint "$FERRY_TEST_NFS" mpiexec -n
   else
@@ -376,20 +378,20 @@ test_on_nfs() {
 test_on_ceph() {
   start_rig ceph --mount
   export FERRY_TEST_CEPH=$rig_uri FERRY_TEST_CEPH_DIRECTORY=$root/.ferry/rig/ceph/mount
-  timeout 300 build/release/storage_tests --gtest_brief=1 --gtest_filter='Ceph/*' ||
+  steadily timeout 300 build/release/storage_tests --gtest_brief=1 --gtest_filter='Ceph/*' ||
     setup_die "the conformance suite failed on CephFS, or did not end within 300 s"
-  timeout 300 build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Ceph*' ||
+  steadily timeout 300 build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Ceph*' ||
     setup_die "device calls failed on CephFS, or did not end within 300 s"
-  "$setup_python" -m pytest tests/python/test_rig_network.py -q
-  "$setup_python" -m pytest tests/python/test_ceph.py lab/tests/studies/test_storages_network.py -q
-  "$setup_python" -m pytest lab/tests/run/test_remote_bench.py -q -k CEPH
-  timeout 60 build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*' ||
+  pytest_steadily tests/python/test_rig_network.py
+  pytest_steadily tests/python/test_ceph.py lab/tests/studies/test_storages_network.py
+  pytest_steadily lab/tests/run/test_remote_bench.py -k CEPH
+  steadily timeout 60 build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*' ||
     setup_die "files of CephFS beside those that are measured failed, or did not end within 60 s"
-  timeout 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Ceph' ||
+  steadily timeout 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Ceph' ||
     setup_die "programs on mapped folders of CephFS failed, or did not end within 120 s"
-  timeout 120 build/release/hdf5_tests --gtest_brief=1 --gtest_filter='*/CEPH' ||
+  steadily timeout 120 build/release/hdf5_tests --gtest_brief=1 --gtest_filter='*/CEPH' ||
     setup_die "HDF5's driver failed on CephFS, or did not end within 120 s"
-  "$setup_python" -m pytest tests/python/test_unchanged_programs.py tests/python/test_mpi_io.py tests/python/test_hdf5.py -q -k CEPH
+  pytest_steadily tests/python/test_unchanged_programs.py tests/python/test_mpi_io.py tests/python/test_hdf5.py -k CEPH
 }
 
 # In files, on a separate cluster: tests that mistreat its servers.
@@ -400,10 +402,10 @@ test_on_failing_ceph() {
   fi
   rigs/rig down ceph
   rigs/rig up ceph --disk --mount >/dev/null || setup_die "the rig ceph --disk --mount did not come up"
-  FERRY_TEST_CEPH_DISK=1 timeout 600 build/release/storage_tests --gtest_brief=1 \
+  FERRY_TEST_CEPH_DISK=1 steadily timeout 600 build/release/storage_tests --gtest_brief=1 \
     --gtest_filter='CephFaults*:CephKills*:CephEviction*:CephMountEviction*' ||
     setup_die "tests of Ceph's servers that hang or are killed failed, or did not end within 600 s"
-  FERRY_TEST_CEPH_DISK=1 "$setup_python" -m pytest tests/python/test_mpi_io.py -q -k osds_that_fail
+  FERRY_TEST_CEPH_DISK=1 pytest_steadily tests/python/test_mpi_io.py -k osds_that_fail
 }
 
 stage_install() {
