@@ -247,7 +247,6 @@ void Files::release_all(const char* why) {
 }
 
 void Files::release_and_lock(const char* why) {
-  if (!buffers()) return;
   mutex_.lock();
   release_all_locked(why);
 }

@@ -97,9 +97,7 @@ class Files {
   void release_all(const char* why);
   // Releases all and keeps the table locked, so that no other thread adds one; then unlock().
   void release_and_lock(const char* why);
-  void unlock() {
-    if (buffers()) mutex_.unlock();
-  }
+  void unlock() { mutex_.unlock(); }
   // Releases all and reports the counters, once; nothing is buffered afterwards.
   void finish();
 

@@ -19,6 +19,7 @@
 #include "base/forks.hpp"
 #include "interpose/preloaded.hpp"
 #include "interpose/standing_in.hpp"
+#include "interpose/streams.hpp"
 
 using ferry::iobuf::Files;
 using ferry::iobuf::next;
@@ -45,16 +46,23 @@ bool is_child_of_vfork() {
 // After fork, both processes share the file's position, and each could write the buffers. So write
 // them before, and stop buffering.
 void before_fork() {
-  Files::instance().release_and_lock("fork");
+  if (Files::instance().buffers()) {
+    ferry::iobuf::lock_streams();
+    Files::instance().release_and_lock("fork");
+  }
   CachedReads::instance().before_fork();
 }
 void after_fork_in_parent() {
+  if (!Files::instance().buffers()) return;
   Files::instance().unlock();
+  ferry::iobuf::unlock_streams();
 }
 void after_fork_in_child() {
   own_memory();
   CachedReads::instance().after_fork_in_child();
+  if (!Files::instance().buffers()) return;
   Files::instance().unlock();
+  ferry::iobuf::unlock_streams_in_child();
 }
 
 void finish_all() {

@@ -1,5 +1,7 @@
 // C stdio. The C library's streams bypass replaced read and write functions, so a stream of a
 // buffered file is a custom one (fopencookie) on its descriptor.
+#include "interpose/streams.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -21,6 +23,13 @@ using ferry::iobuf::next;
 using ferry::run::CachedReads;
 using ferry::run::DescriptorChange;
 
+// Of glibc, which has no header for them. A thread may lock again what it has locked.
+extern "C" {
+void _IO_list_lock();
+void _IO_list_unlock();
+void _IO_list_resetlock();
+}
+
 namespace {
 
 // The descriptors of our streams; never destroyed, because streams close at the very end.
@@ -33,6 +42,8 @@ class Streams {
   }
   // A custom stream on the descriptor; null without memory.
   FILE* open(int descriptor, const char* mode);
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
   void remove(int descriptor) {
     const std::lock_guard lock(mutex_);
     streams_.erase(descriptor);
@@ -84,7 +95,7 @@ FILE* Streams::open(int descriptor, const char* mode) try {
     streams_[descriptor] = nullptr;  // has the memory for it
   }
   const cookie_io_functions_t functions{read_stream, write_stream, seek_stream, close_stream};
-  // Without the lock: a fork() of another thread holds locks that this takes.
+  // Without the lock, which comes after those that this takes.
   FILE* const stream =
       fopencookie(reinterpret_cast<void*>(std::intptr_t{descriptor}), mode, functions);
   const std::lock_guard lock(mutex_);
@@ -134,6 +145,24 @@ FILE* open_stream(const char* path, const char* mode, OpenStream* own) {
 }
 
 }  // namespace
+
+namespace ferry::iobuf {
+
+void lock_streams() {
+  _IO_list_lock();
+  Streams::instance().lock();
+}
+void unlock_streams() {
+  Streams::instance().unlock();
+  _IO_list_unlock();
+}
+// The C library has made its lock anew, but where the parent had one thread.
+void unlock_streams_in_child() {
+  Streams::instance().unlock();
+  _IO_list_resetlock();
+}
+
+}  // namespace ferry::iobuf
 
 FERRY_STANDS_IN(FILE*, fopen, const char* path, const char* mode) {
   return open_stream(path, mode, next<OpenStream, "fopen">());

@@ -106,6 +106,11 @@ TEST_F(Programs, WhatIsNotBufferedAnyMore) {
   }
 }
 
+TEST_F(Programs, ForkDoesNotWaitForStreamsThatWaitForIt) {
+  const std::string summary = same_with_and_without("forks", "");
+  EXPECT_NE(summary.find("buffering ended: fork"), std::string::npos) << summary;
+}
+
 TEST_F(Programs, DescriptorsAreUsedAgain) {
   const std::string summary = same_with_and_without("fdopen", "");
   EXPECT_NE(summary.find("became 1 of 700; buffering ended: fdopen"), std::string::npos) << summary;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -129,6 +130,39 @@ static void with_fork(const char* path) {
   require(close(file) == 0, "close");
 }
 
+static volatile int forks_to_come = 300;
+
+// Each line is in the file before the next.
+static void* write_lines(void* path) {
+  while (forks_to_come > 0) {
+    FILE* const stream = fopen(path, "w");
+    require(stream != NULL, "fopen");
+    for (int i = 0; i < 300; ++i) {
+      fprintf(stream, "line %d\n", i);
+      require(fflush(NULL) == 0, "fflush");
+      if (i % 7 == 0) require(fileno(stream) > 2, "fileno");
+    }
+    require(fclose(stream) == 0, "fclose");
+  }
+  return NULL;
+}
+
+// Children start while another thread is anywhere in its streams. Each uses streams of its own.
+static void with_forks_of_threads(const char* path) {
+  pthread_t writer;
+  require(pthread_create(&writer, NULL, write_lines, (void*)path) == 0, "pthread_create");
+  for (; forks_to_come > 0; --forks_to_come) {
+    const pid_t child = fork();
+    if (child == 0) {
+      FILE* const other = fopen("/dev/null", "r");
+      _exit(other != NULL && fileno(other) > 2 && fclose(other) == 0 ? 3 : 1);
+    }
+    int status = 0;
+    require(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3, "waitpid");
+  }
+  require(pthread_join(writer, NULL) == 0, "pthread_join");
+}
+
 static void with_dup(const char* path) {
   const int file = opened(path);
   const int other = dup(file);
@@ -223,7 +257,7 @@ int main(int count, char** arguments) {
   } all[] = {{"calls", calls},      {"stdio", stdio},        {"fork", with_fork},
              {"dup", with_dup},     {"twice", opened_twice}, {"fdopen", with_fdopen},
              {"exec", with_exec},   {"system", with_system}, {"exit", with_exit},
-             {"vfork", with_vfork}, {"limited", limited}};
+             {"vfork", with_vfork}, {"limited", limited},    {"forks", with_forks_of_threads}};
   for (size_t i = 0; count == 3 && i < sizeof all / sizeof all[0]; ++i) {
     if (strcmp(arguments[1], all[i].name) != 0) continue;
     all[i].run(arguments[2]);
