@@ -30,6 +30,11 @@ using ferry::run::DescriptorChange;
 
 namespace {
 
+void copied(int copy) {
+  Files::instance().copied(copy);
+  CachedReads::instance().copied(copy);
+}
+
 using Open = int(const char*, int, ...);
 using OpenAt = int(int, const char*, int, ...);
 
@@ -399,7 +404,7 @@ FERRY_TRUNCATE_PATH(truncate64)
 FERRY_STANDS_IN(int, dup, int descriptor) {
   release_position(descriptor, "dup");
   const int copy = next<int(int), "dup">()(descriptor);
-  CachedReads::instance().copied(copy);
+  copied(copy);
   return copy;
 }
 #define FERRY_DUP_TO(name, parameters, ...)                            \
@@ -408,7 +413,9 @@ FERRY_STANDS_IN(int, dup, int descriptor) {
     if (from == to) return next<int(__VA_ARGS__), #name>() parameters; \
     Files::instance().closing(to);                                     \
     const DescriptorChange change(to);                                 \
-    return next<int(__VA_ARGS__), #name>() parameters;                 \
+    const int copy = next<int(__VA_ARGS__), #name>() parameters;       \
+    Files::instance().copied(copy);                                    \
+    return copy;                                                       \
   }
 FERRY_DUP_TO(dup2, (from, to), int from, int to)
 FERRY_DUP_TO(__dup2, (from, to), int from, int to)
@@ -442,16 +449,16 @@ void before_control(int descriptor, int command, long argument) {
 }  // namespace
 
 // Every argument of fcntl is one word.
-#define FERRY_CONTROL(name)                                                                       \
-  FERRY_STANDS_IN(int, name, int descriptor, int command, ...) {                                  \
-    std::va_list rest;                                                                            \
-    va_start(rest, command);                                                                      \
-    const long argument = va_arg(rest, long);                                                     \
-    va_end(rest);                                                                                 \
-    before_control(descriptor, command, argument);                                                \
-    const int result = next<int(int, int, ...), #name>()(descriptor, command, argument);          \
-    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) CachedReads::instance().copied(result); \
-    return result;                                                                                \
+#define FERRY_CONTROL(name)                                                              \
+  FERRY_STANDS_IN(int, name, int descriptor, int command, ...) {                         \
+    std::va_list rest;                                                                   \
+    va_start(rest, command);                                                             \
+    const long argument = va_arg(rest, long);                                            \
+    va_end(rest);                                                                        \
+    before_control(descriptor, command, argument);                                       \
+    const int result = next<int(int, int, ...), #name>()(descriptor, command, argument); \
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) copied(result);                \
+    return result;                                                                       \
   }
 FERRY_CONTROL(fcntl)
 FERRY_CONTROL(fcntl64)
@@ -489,7 +496,7 @@ FERRY_RELEASED(posix_fallocate64, int, "posix_fallocate", (descriptor, offset, b
 #define FERRY_MMAP(name)                                                                         \
   FERRY_STANDS_IN(void*, name, void* address, size_t bytes, int protection, int flags,           \
                   int descriptor, off_t offset) {                                                \
-    if (descriptor >= 0) release(descriptor, "mmap");                                            \
+    if (descriptor >= 0) Files::instance().mapped(descriptor);                                   \
     return next<void*(void*, size_t, int, int, int, off_t), #name>()(address, bytes, protection, \
                                                                      flags, descriptor, offset); \
   }

@@ -1,5 +1,6 @@
 #include "interpose/files.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
@@ -28,6 +29,10 @@ ssize_t returned(std::int64_t moved) {
 int failed(int error) {
   errno = error;
   return -1;
+}
+
+bool find_status(int descriptor, struct stat& status) {
+  return syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) == 0;
 }
 
 int release_now(TrackedFile& file, const char* why) {
@@ -150,14 +155,15 @@ Files::Files() {
   }
   if (!settings_.error.empty())
     say({"ferry-iobuf: FERRY_IOBUF: ", settings_.error, "; nothing is buffered\n"});
+  constexpr int inherited_max = 1024;  // more, a program is seldom given
+  for (int descriptor = 0; buffers() && descriptor < inherited_max; ++descriptor)
+    copied(descriptor);
 }
 
 void Files::opened(int descriptor, const char* path, int flags) {
-  constexpr int refused =
-      O_APPEND | O_DIRECT | O_SYNC | O_DSYNC | O_PATH | (O_TMPFILE & ~O_DIRECTORY);
-  if (!buffers() || static_cast<unsigned>(descriptor) >= descriptors_max) return;
+  if (!buffers()) return;
   struct stat status {};
-  if (syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) != 0) {
+  if (!find_status(descriptor, status)) {
     // It may be one that is buffered, or that will be by another descriptor.
     const std::lock_guard lock(mutex_);
     release_all_locked("a file could not be told");
@@ -165,23 +171,60 @@ void Files::opened(int descriptor, const char* path, int flags) {
     return;
   }
   if (!S_ISREG(status.st_mode)) return;
+  const int saved = errno;
   const std::lock_guard lock(mutex_);
   forget_stale(descriptor);
-  // Two descriptors of one file would each have their own buffers.
-  for (const auto& [other, file] : files_) {
-    if (!file->is(status)) continue;
-    release_now(*file, "opened twice");
-    return;
-  }
-  const Rule* rule = settings_.rule_for(path);
-  if (rule == nullptr || (flags & refused) != 0 || is_finished_ || is_unsure_) return;
-  const int saved = errno;
   try {
-    files_[descriptor] =
-        std::make_shared<TrackedFile>(descriptor, path, flags, status, rule->options);
-    tracked[static_cast<std::size_t>(descriptor)] = true;
+    buffer(descriptor, path, flags, status);
   } catch (const std::bad_alloc&) {  // then do not buffer it, nor another descriptor of the file
     files_.erase(descriptor);
+    is_unsure_ = true;
+  }
+  errno = saved;
+}
+
+void Files::buffer(int descriptor, const char* path, int flags, const struct stat& status) {
+  constexpr int refused = O_APPEND | O_DIRECT | O_SYNC | O_DSYNC | (O_TMPFILE & ~O_DIRECTORY);
+  unbuffered_.remove(descriptor);     // another file's, which has been closed
+  if ((flags & O_PATH) != 0) return;  // it moves no data
+  const auto other = std::find_if(files_.begin(), files_.end(),
+                                  [&](const auto& one) { return one.second->is(status); });
+  // Two descriptors of one file would each have their own buffers.
+  if (other != files_.end()) release_now(*other->second, "opened twice");
+  const Rule* rule = settings_.rule_for(path);
+  if (other != files_.end() || rule == nullptr || (flags & refused) != 0 || is_finished_ ||
+      is_unsure_ || static_cast<unsigned>(descriptor) >= descriptors_max ||
+      unbuffered_.has(status)) {
+    unbuffered_.add(descriptor, status);
+    return;
+  }
+  files_[descriptor] =
+      std::make_shared<TrackedFile>(descriptor, path, flags, status, rule->options);
+  tracked[static_cast<std::size_t>(descriptor)] = true;
+}
+
+void Files::copied(int descriptor) {
+  note(descriptor, [&](const struct stat& status) { unbuffered_.add(descriptor, status); });
+}
+
+void Files::mapped(int descriptor) {
+  release(descriptor, "mmap");
+  note(descriptor, [&](const struct stat& status) { unbuffered_.add_mapped(status); });
+}
+
+template <class Add>
+void Files::note(int descriptor, Add&& add) {
+  struct stat status {};
+  if (!buffers() || descriptor < 0) return;
+  const int saved = errno;
+  const std::lock_guard lock(mutex_);
+  try {
+    if (!find_status(descriptor, status)) {
+      is_unsure_ = is_unsure_ || errno != EBADF;
+    } else if (S_ISREG(status.st_mode)) {
+      add(status);
+    }
+  } catch (const std::bad_alloc&) {
     is_unsure_ = true;
   }
   errno = saved;

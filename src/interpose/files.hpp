@@ -18,6 +18,7 @@
 #include <ferry/buffered_file.hpp>
 
 #include "interpose/settings.hpp"
+#include "interpose/unbuffered_files.hpp"
 
 namespace ferry::iobuf {
 
@@ -79,6 +80,11 @@ class Files {
   bool buffers() const { return !settings_.rules.empty(); }
   // Called for a newly opened file: buffers it if a rule matches and it is suitable.
   void opened(int descriptor, const char* path, int flags);
+  // Called for a copy of a descriptor, or one that was inherited; negative: none. That of which it
+  // is a copy is released before.
+  void copied(int descriptor);
+  // Called before a descriptor is mapped.
+  void mapped(int descriptor);
   bool wants(const char* path) const { return settings_.rule_for(path) != nullptr; }
   // False for almost all that are not buffered. It comes before every call, so it is one load.
   static bool may_track(int descriptor) {
@@ -105,6 +111,10 @@ class Files {
   Files();
   void release_all_locked(const char* why);
   void forget_stale(int descriptor);
+  void buffer(int descriptor, const char* path, int flags, const struct stat& status);
+  // `add` to the unbuffered ones; without memory nothing more is buffered.
+  template <class Add>
+  void note(int descriptor, Add&& add);
   void record(TrackedFile& file);
   void print_summary();
 
@@ -115,6 +125,7 @@ class Files {
   BufferingSettings settings_;
   std::mutex mutex_;  // not recursive: that identifies its thread by a number that fork changes
   std::map<int, FilePointer> files_;
+  UnbufferedFiles unbuffered_;
   std::vector<std::string> summary_;
   bool is_finished_ = false;
   // A descriptor that is not here may be of any file: nothing more is buffered.

@@ -131,7 +131,12 @@ using OpenStream = FILE*(const char*, const char*);
 
 FILE* open_stream(const char* path, const char* mode, OpenStream* own) {
   const int flags = flags_of(mode);
-  if (flags < 0 || !Files::instance().wants(path)) return own(path, mode);
+  if (flags < 0 || !Files::instance().wants(path)) {
+    FILE* const stream = own(path, mode);
+    if (stream != nullptr && Files::instance().buffers())
+      Files::instance().opened(next<int(FILE*), "fileno">()(stream), path, O_APPEND);
+    return stream;
+  }
   constexpr mode_t all_may = 0666;
   const int descriptor = ::open(path, flags, all_may);
   if (descriptor < 0) return nullptr;

@@ -106,6 +106,28 @@ TEST_F(Programs, WhatIsNotBufferedAnyMore) {
   }
 }
 
+TEST_F(Programs, SeeTheirFilesByAllWays) {
+  const std::string summary = same_with_and_without("beside", "");
+  EXPECT_NE(summary.find("100 writes of 7 bytes became 1 of 700\n"), std::string::npos) << summary;
+}
+
+TEST_F(Programs, SeeTheirFilesByInheritedDescriptors) {
+  for (const std::string& path : {plain_, file_})
+    ferry::test::write_file(path, std::string(100, '-'));
+  const auto program = [](const std::string& path) {
+    return FERRY_SMALL_REQUESTS " inherited " + path + " 0<>" + path;
+  };
+  const Done without = run(program(plain_));
+  const Done with = run(buffered("*.dat", summary_) + program(file_));
+  EXPECT_EQ(without.output, "by name  by input\n");
+  EXPECT_EQ(with.output, without.output);
+}
+
+TEST_F(Programs, BufferOnceOtherDescriptorsAreClosed) {
+  const std::string summary = same_with_and_without("after", "");
+  EXPECT_NE(summary.find("100 writes of 7 bytes became 1 of 700\n"), std::string::npos) << summary;
+}
+
 TEST_F(Programs, ForkDoesNotWaitForStreamsThatWaitForIt) {
   const std::string summary = same_with_and_without("forks", "");
   EXPECT_NE(summary.find("buffering ended: fork"), std::string::npos) << summary;

@@ -185,6 +185,99 @@ static void opened_twice(const char* path) {
   printf("%.7s\n", mapped);
 }
 
+// What one descriptor writes, the other reads, and the other way round.
+static void see_each_other(int one, int other) {
+  char got[8] = "";
+  require(pwrite(one, "from one", 8, 0) == 8 && pread(other, got, 8, 0) == 8, "pread other");
+  printf("%.8s ", got);
+  require(pwrite(other, "by other", 8, 0) == 8 && pread(one, got, 8, 0) == 8, "pread one");
+  printf("%.8s\n", got);
+}
+
+// The file is open or mapped by another way before a descriptor of it is opened that might be
+// buffered.
+static void opened_beside_others(const char* path) {
+  int file = opened(path);
+  require(close(file) == 0, "close");
+
+  int other = open(path, O_RDWR | O_SYNC);
+  file = open(path, O_RDWR);
+  see_each_other(file, other);
+  require(close(other) == 0 && close(file) == 0, "close");
+
+  // The first of three is closed.
+  const int first = open(path, O_RDWR);
+  other = open(path, O_RDWR);
+  require(close(first) == 0, "close");
+  file = open(path, O_RDWR);
+  see_each_other(file, other);
+  require(close(other) == 0 && close(file) == 0, "close");
+
+  const int copies[] = {F_DUPFD, F_DUPFD_CLOEXEC, -1, -2, -3};
+  for (int i = 0; i < 5; ++i) {
+    const int origin = open(path, O_RDWR);
+    other = copies[i] >= 0    ? fcntl(origin, copies[i], 200)
+            : copies[i] == -1 ? dup(origin)
+            : copies[i] == -2 ? dup2(origin, 300)
+                              : dup3(origin, 300, O_CLOEXEC);
+    require(other >= 0 && close(origin) == 0, "copy");
+    file = open(path, O_RDWR);
+    see_each_other(file, other);
+    require(close(other) == 0 && close(file) == 0, "close");
+  }
+
+  other = open(path, O_WRONLY | O_APPEND);
+  file = open(path, O_RDWR);
+  require(pwrite(file, "behind the end", 14, 900) == 14 && write(other, "appended", 8) == 8,
+          "append");
+  char got[8] = "";
+  require(pread(file, got, 8, 914) == 8, "pread");
+  printf("%.8s\n", got);
+  require(close(other) == 0 && close(file) == 0, "close");
+
+  FILE* log = fopen(path, "a");
+  file = open(path, O_RDWR);
+  require(log != NULL && pwrite(file, "behind the end", 14, 1000) == 14, "pwrite");
+  require(fputs("logged", log) >= 0 && fclose(log) == 0, "fputs");
+  printf("%lld\n", (long long)lseek(file, 0, SEEK_END));
+  require(close(file) == 0, "close");
+
+  file = open(path, O_RDWR);
+  require(pwrite(file, "behind the end", 14, 1100) == 14, "pwrite");
+  log = fopen(path, "a");
+  require(log != NULL && fputs("logged", log) >= 0 && fclose(log) == 0, "fputs");
+  printf("%lld\n", (long long)lseek(file, 0, SEEK_END));
+  require(close(file) == 0, "close");
+
+  file = open(path, O_RDWR);
+  const char* mapped = mmap(NULL, 700, PROT_READ, MAP_SHARED, file, 0);
+  require(mapped != MAP_FAILED && close(file) == 0, "mmap");
+  file = open(path, O_RDWR);
+  require(pwrite(file, "mapped", 6, 0) == 6, "pwrite");
+  printf("%.6s\n", mapped);
+  require(close(file) == 0, "close");
+}
+
+// By its standard input and output too.
+static void opened_beside_inherited(const char* path) {
+  const int file = open(path, O_RDWR);
+  require(file >= 0 && pwrite(file, "by name ", 8, 0) == 8, "pwrite");
+  char got[8] = "";
+  require(pread(0, got, 8, 0) == 8, "pread");
+  printf("%.8s ", got);
+  require(pwrite(0, "by input", 8, 0) == 8 && pread(file, got, 8, 0) == 8, "pread");
+  printf("%.8s\n", got);
+}
+
+// Others have been closed, so it is buffered.
+static void opened_after_others(const char* path) {
+  require(close(open(path, O_CREAT | O_RDWR | O_SYNC, 0600)) == 0, "close");
+  const int first = open(path, O_RDWR);
+  const int second = open(path, O_RDWR);
+  require(close(first) == 0 && close(second) == 0, "close");
+  require(close(opened(path)) == 0, "close");
+}
+
 // The C library closes the descriptor without the program's close, and it is reused.
 static void with_fdopen(const char* path) {
   const int file = opened(path);
@@ -254,10 +347,21 @@ int main(int count, char** arguments) {
   static const struct {
     const char* name;
     void (*run)(const char* path);
-  } all[] = {{"calls", calls},      {"stdio", stdio},        {"fork", with_fork},
-             {"dup", with_dup},     {"twice", opened_twice}, {"fdopen", with_fdopen},
-             {"exec", with_exec},   {"system", with_system}, {"exit", with_exit},
-             {"vfork", with_vfork}, {"limited", limited},    {"forks", with_forks_of_threads}};
+  } all[] = {{"calls", calls},
+             {"stdio", stdio},
+             {"fork", with_fork},
+             {"dup", with_dup},
+             {"twice", opened_twice},
+             {"fdopen", with_fdopen},
+             {"exec", with_exec},
+             {"system", with_system},
+             {"exit", with_exit},
+             {"vfork", with_vfork},
+             {"limited", limited},
+             {"forks", with_forks_of_threads},
+             {"beside", opened_beside_others},
+             {"inherited", opened_beside_inherited},
+             {"after", opened_after_others}};
   for (size_t i = 0; count == 3 && i < sizeof all / sizeof all[0]; ++i) {
     if (strcmp(arguments[1], all[i].name) != 0) continue;
     all[i].run(arguments[2]);
