@@ -94,7 +94,7 @@ void* map_unlocked(int file, std::uint64_t bytes) {
 bool fits_into(const SharedMemory& memory, int file) {
   struct stat status {};
   // Not the C library's function, which `ferry run` stands in for.
-  if (syscall(SYS_newfstatat, file, "", &status, AT_EMPTY_PATH) != 0 ||
+  if (kernel_call(SYS_newfstatat, file, "", &status, AT_EMPTY_PATH) != 0 ||
       memory.bytes > static_cast<std::uint64_t>(status.st_size))
     return false;
   const auto lies_inside = [&](std::uint64_t at, std::uint64_t bytes) {

@@ -4,10 +4,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdarg>
-#include <optional>
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/fs.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -19,12 +19,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "interpose/descriptor_calls.hpp"
 #include "interpose/standing_in.hpp"
 
 using ferry::iobuf::either;
 using ferry::iobuf::Files;
 using ferry::iobuf::next;
 using ferry::iobuf::TrackedFile;
+using ferry::run::before_control;
 using ferry::run::CachedReads;
 using ferry::run::DescriptorChange;
 
@@ -48,6 +50,15 @@ using OpenAt = int(int, const char*, int, ...);
     va_end(rest);                                              \
   }
 
+// What is in buffers belongs to the file before it is cut.
+void before_open(int folder, const char* path, int flags) {
+  if ((flags & O_TRUNC) != 0) Files::instance().release_named(folder, path, "truncated by name");
+}
+// A new descriptor of a file that is left without buffers.
+int unnamed(int descriptor) {
+  if (descriptor >= 0) Files::instance().opened(descriptor, "", O_APPEND);
+  return descriptor;
+}
 int tracked(int descriptor, const char* path, int flags) {
   if (descriptor < 0) return descriptor;
   Files::instance().opened(descriptor, path, flags);
@@ -130,34 +141,63 @@ int flush_here(TrackedFile& file) {
 
 // ---- opening and closing -----------------------------------------------------------------------
 
-FERRY_STANDS_IN(int, open, const char* path, int flags, ...) {
-  FERRY_MODE_AFTER_FLAGS
-  return tracked(next<Open, "open">()(path, flags, mode), path, flags);
+#define FERRY_OPEN(name)                                                 \
+  FERRY_STANDS_IN(int, name, const char* path, int flags, ...) {         \
+    FERRY_MODE_AFTER_FLAGS                                               \
+    before_open(AT_FDCWD, path, flags);                                  \
+    return tracked(next<Open, #name>()(path, flags, mode), path, flags); \
+  }
+FERRY_OPEN(open)
+FERRY_OPEN(open64)
+FERRY_OPEN(__open)
+FERRY_OPEN(__open64)
+#define FERRY_OPEN_AT(name)                                                        \
+  FERRY_STANDS_IN(int, name, int folder, const char* path, int flags, ...) {       \
+    FERRY_MODE_AFTER_FLAGS                                                         \
+    before_open(folder, path, flags);                                              \
+    return tracked(next<OpenAt, #name>()(folder, path, flags, mode), path, flags); \
+  }
+FERRY_OPEN_AT(openat)
+FERRY_OPEN_AT(openat64)
+// Those without a mode, of programs that are built with _FORTIFY_SOURCE.
+#define FERRY_OPEN_2(name)                                                          \
+  FERRY_STANDS_IN(int, name, const char* path, int flags) {                         \
+    before_open(AT_FDCWD, path, flags);                                             \
+    return tracked(next<int(const char*, int), #name>()(path, flags), path, flags); \
+  }
+FERRY_OPEN_2(__open_2)
+FERRY_OPEN_2(__open64_2)
+#define FERRY_OPEN_AT_2(name)                                                                    \
+  FERRY_STANDS_IN(int, name, int folder, const char* path, int flags) {                          \
+    before_open(folder, path, flags);                                                            \
+    return tracked(next<int(int, const char*, int), #name>()(folder, path, flags), path, flags); \
+  }
+FERRY_OPEN_AT_2(__openat_2)
+FERRY_OPEN_AT_2(__openat64_2)
+#define FERRY_CREAT(name)                                                                \
+  FERRY_STANDS_IN(int, name, const char* path, mode_t mode) {                            \
+    before_open(AT_FDCWD, path, O_TRUNC);                                                \
+    return tracked(next<int(const char*, mode_t), #name>()(path, mode), path, O_WRONLY); \
+  }
+FERRY_CREAT(creat)
+FERRY_CREAT(creat64)
+FERRY_STANDS_IN(int, open_by_handle_at, int mount, struct file_handle* file, int flags) {
+  return unnamed(
+      next<int(int, struct file_handle*, int), "open_by_handle_at">()(mount, file, flags));
 }
-FERRY_STANDS_IN(int, open64, const char* path, int flags, ...) {
-  FERRY_MODE_AFTER_FLAGS
-  return tracked(next<Open, "open64">()(path, flags, mode), path, flags);
-}
-FERRY_STANDS_IN(int, __open_2, const char* path, int flags) {
-  return tracked(next<Open, "__open_2">()(path, flags), path, flags);
-}
-FERRY_STANDS_IN(int, __open64_2, const char* path, int flags) {
-  return tracked(next<Open, "__open64_2">()(path, flags), path, flags);
-}
-FERRY_STANDS_IN(int, openat, int folder, const char* path, int flags, ...) {
-  FERRY_MODE_AFTER_FLAGS
-  return tracked(next<OpenAt, "openat">()(folder, path, flags, mode), path, flags);
-}
-FERRY_STANDS_IN(int, openat64, int folder, const char* path, int flags, ...) {
-  FERRY_MODE_AFTER_FLAGS
-  return tracked(next<OpenAt, "openat64">()(folder, path, flags, mode), path, flags);
-}
-FERRY_STANDS_IN(int, creat, const char* path, mode_t mode) {
-  return tracked(next<int(const char*, mode_t), "creat">()(path, mode), path, O_WRONLY);
-}
-FERRY_STANDS_IN(int, creat64, const char* path, mode_t mode) {
-  return tracked(next<int(const char*, mode_t), "creat64">()(path, mode), path, O_WRONLY);
-}
+// The template holds the name afterwards.
+#define FERRY_TEMPORARY(name, parameters, ...)                                       \
+  FERRY_STANDS_IN(int, name, char* path __VA_OPT__(, ) __VA_ARGS__) {                \
+    return unnamed(next<int(char* __VA_OPT__(, ) __VA_ARGS__), #name>() parameters); \
+  }
+FERRY_TEMPORARY(mkstemp, (path))
+FERRY_TEMPORARY(mkstemp64, (path))
+FERRY_TEMPORARY(mkostemp, (path, flags), int flags)
+FERRY_TEMPORARY(mkostemp64, (path, flags), int flags)
+FERRY_TEMPORARY(mkstemps, (path, behind), int behind)
+FERRY_TEMPORARY(mkstemps64, (path, behind), int behind)
+FERRY_TEMPORARY(mkostemps, (path, behind, flags), int behind, int flags)
+FERRY_TEMPORARY(mkostemps64, (path, behind, flags), int behind, int flags)
 
 #define FERRY_CLOSE(name)                                    \
   FERRY_STANDS_IN(int, name, int descriptor) {               \
@@ -374,31 +414,6 @@ FERRY_FLUSHED(fdatasync, (descriptor))
 FERRY_FLUSHED(fstat, (descriptor, status), struct stat* status)
 FERRY_FLUSHED(fstat64, (descriptor, status), struct stat64* status)
 
-// Also correct for a file named by path.
-#define FERRY_STAT(name)                                              \
-  FERRY_STANDS_IN(int, name, const char* path, struct stat* status) { \
-    auto* own = next<int(const char*, struct stat*), #name>();        \
-    const int result = own(path, status);                             \
-    if (result != 0 || !S_ISREG(status->st_mode)) return result;      \
-    struct stat wanted {};                                            \
-    wanted.st_dev = status->st_dev;                                   \
-    wanted.st_ino = status->st_ino;                                   \
-    if (!Files::instance().flush_file(wanted)) return result;         \
-    return own(path, status);                                         \
-  }
-FERRY_STAT(stat)
-FERRY_STAT(stat64)  // the same structure on 64-bit machines
-
-#define FERRY_TRUNCATE_PATH(name)                                           \
-  FERRY_STANDS_IN(int, name, const char* path, off_t size_bytes) {          \
-    struct stat status {};                                                  \
-    if (next<int(const char*, struct stat*), "stat">()(path, &status) == 0) \
-      Files::instance().release_file(status, "truncated by name");          \
-    return next<int(const char*, off_t), #name>()(path, size_bytes);        \
-  }
-FERRY_TRUNCATE_PATH(truncate)
-FERRY_TRUNCATE_PATH(truncate64)
-
 // ---- what ends buffering -----------------------------------------------------------------------
 
 FERRY_STANDS_IN(int, dup, int descriptor) {
@@ -421,10 +436,8 @@ FERRY_DUP_TO(dup2, (from, to), int from, int to)
 FERRY_DUP_TO(__dup2, (from, to), int from, int to)
 FERRY_DUP_TO(dup3, (from, to, flags), int from, int to, int flags)
 
-namespace {
-
 // Programs lock files that several processes write, which must see each other's data.
-void before_control(int descriptor, int command, long argument) {
+void ferry::run::before_control(int descriptor, int command, long argument) {
   switch (command) {
     case F_DUPFD:
     case F_DUPFD_CLOEXEC:
@@ -445,8 +458,6 @@ void before_control(int descriptor, int command, long argument) {
       return;
   }
 }
-
-}  // namespace
 
 // Every argument of fcntl is one word.
 #define FERRY_CONTROL(name)                                                              \
@@ -470,6 +481,12 @@ FERRY_STANDS_IN(int, ioctl, int descriptor, unsigned long request, ...) {
   va_end(rest);
   // The bytes from the position on.
   if (request == FIONREAD) CachedReads::instance().give_back_position(descriptor);
+  if (request == FICLONE) release(static_cast<int>(argument), "cloned");
+  if (request == FICLONERANGE && argument != 0)
+    release(static_cast<int>(reinterpret_cast<const file_clone_range*>(argument)->src_fd),
+            "cloned");
+  if (request == FICLONE || request == FICLONERANGE || request == FIDEDUPERANGE)
+    release(descriptor, "cloned");
   return next<int(int, unsigned long, ...), "ioctl">()(descriptor, request, argument);
 }
 
@@ -548,8 +565,9 @@ void give_back_sent(const msghdr& message) {
   auto* header = const_cast<msghdr*>(&message);
   for (cmsghdr* control = CMSG_FIRSTHDR(header); control != nullptr;
        control = CMSG_NXTHDR(header, control)) {
-    if (control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS)
-      CachedReads::instance().give_back_positions();
+    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
+    Files::instance().release_all("a descriptor was sent");
+    CachedReads::instance().give_back_positions();
   }
 }
 
@@ -565,121 +583,7 @@ FERRY_STANDS_IN(int, sendmmsg, int socket, mmsghdr* messages, unsigned count, in
   return next<int(int, mmsghdr*, unsigned, int), "sendmmsg">()(socket, messages, count, flags);
 }
 
-// What a program asks of io_uring is not seen here. It may read at the kernel's position. The
-// library may have come with a plug-in, outside the scope of RTLD_NEXT, or not be there at all.
-#define FERRY_URING(name, parameters, ...)                                    \
-  FERRY_STANDS_IN(int, name, unsigned entries, __VA_ARGS__) {                 \
-    CachedReads::instance().leave_positions();                                \
-    auto* original = next<int(unsigned, __VA_ARGS__), #name>();               \
-    if (original == nullptr) {                                                \
-      void* library = dlopen("liburing.so.2", RTLD_LAZY | RTLD_NOLOAD);       \
-      if (library == nullptr) return -ENOSYS;                                 \
-      original = reinterpret_cast<decltype(original)>(dlsym(library, #name)); \
-      if (original == nullptr) return -ENOSYS;                                \
-    }                                                                         \
-    return original parameters;                                               \
-  }
-FERRY_URING(io_uring_queue_init, (entries, ring, flags), void* ring, unsigned flags)
-FERRY_URING(io_uring_queue_init_params, (entries, ring, settings), void* ring, void* settings)
-FERRY_URING(io_uring_queue_init_mem, (entries, ring, settings, memory, bytes), void* ring,
-            void* settings, void* memory, size_t bytes)
-FERRY_URING(io_uring_setup, (entries, settings), void* settings)
 FERRY_STANDS_IN(int, pidfd_getfd, int process, int descriptor, unsigned flags) {
   CachedReads::instance().give_back_positions();  // it may be this process
   return next<int(int, int, unsigned), "pidfd_getfd">()(process, descriptor, flags);
-}
-
-// ---- bare system calls -------------------------------------------------------------------------
-
-namespace {
-
-using Words = std::array<long, 6>;
-
-// A system call by its number that does something with positions: those that this process keeps are
-// given back first.
-void give_back_before(long number, const Words& words) {
-  CachedReads& reads = CachedReads::instance();
-  switch (number) {
-    case SYS_read:
-    case SYS_readv:
-    case SYS_preadv2:
-    case SYS_lseek:
-    case SYS_dup:
-#ifdef SYS_dup2
-    case SYS_dup2:
-#endif
-    case SYS_dup3:
-    case SYS_ioctl:
-      return reads.give_back_position(static_cast<int>(words[0]));
-    case SYS_fcntl:
-      return before_control(static_cast<int>(words[0]), static_cast<int>(words[1]), words[2]);
-    case SYS_sendfile:
-      return reads.give_back_position(static_cast<int>(words[1]));
-    case SYS_splice:
-    case SYS_copy_file_range:
-      reads.give_back_position(static_cast<int>(words[0]));
-      return reads.give_back_position(static_cast<int>(words[2]));
-    case SYS_clone:
-      return reads.before_child(static_cast<int>(words[0]));
-    case SYS_clone3:  // the arguments begin with the flags
-      return reads.before_child(
-          static_cast<int>(*reinterpret_cast<const std::uint64_t*>(words[0])));
-#ifdef SYS_fork
-    case SYS_fork:
-    case SYS_vfork:
-      return reads.before_child(0);
-#endif
-    case SYS_pidfd_getfd:
-    case SYS_execve:
-    case SYS_execveat:
-    case SYS_sendmsg:
-    case SYS_sendmmsg:
-      return reads.give_back_positions();
-    case SYS_io_uring_setup:
-      return reads.leave_positions();
-    default:
-      return;
-  }
-}
-
-}  // namespace
-
-// Always with six arguments, as in the C library, however many the call takes.
-FERRY_STANDS_IN(long, syscall, long number, ...) {
-  std::va_list rest;
-  va_start(rest, number);
-  Words words{};
-  for (long& word : words)
-    word = va_arg(rest, long);
-  va_end(rest);
-  give_back_before(number, words);
-  std::optional<DescriptorChange> change;
-  switch (number) {
-    case SYS_close:
-      change.emplace(static_cast<int>(words[0]));
-      break;
-#ifdef SYS_dup2
-    case SYS_dup2:
-#endif
-    case SYS_dup3:
-      change.emplace(static_cast<int>(words[1]));
-      break;
-    case SYS_close_range:
-      if ((words[2] & CLOSE_RANGE_UNSHARE) != 0) CachedReads::instance().stop();
-      change.emplace(static_cast<unsigned>(words[0]), static_cast<unsigned>(words[1]));
-      break;
-    case SYS_unshare:
-      if ((words[0] & CLONE_FILES) != 0) CachedReads::instance().stop();
-      break;
-    case SYS_prctl:
-      if (words[0] == PR_SET_SECCOMP) CachedReads::instance().stop();
-      break;
-    case SYS_seccomp:
-      CachedReads::instance().stop();
-      break;
-    default:
-      break;
-  }
-  return next<long(long, ...), "syscall">()(number, words[0], words[1], words[2], words[3],
-                                            words[4], words[5]);
 }

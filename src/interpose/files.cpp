@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/kernel_call.hpp"
 #include "interpose/say.hpp"
 
 namespace ferry::iobuf {
@@ -31,8 +32,9 @@ int failed(int error) {
   return -1;
 }
 
-bool find_status(int descriptor, struct stat& status) {
-  return syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) == 0;
+// 0 or a negative errno.
+long find_status(int descriptor, struct stat& status) {
+  return kernel_call(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH);
 }
 
 int release_now(TrackedFile& file, const char* why) {
@@ -99,8 +101,9 @@ off_t TrackedFile::seek(off_t offset, int whence) {
   }
   if (whence == SEEK_DATA || whence == SEEK_HOLE) {
     if (const int error = file_.flush()) return failed(error);
-    const off_t found = syscall(SYS_lseek, descriptor_, offset, whence);
-    if (found >= 0) position_ = found;
+    const off_t found = kernel_call(SYS_lseek, descriptor_, offset, whence);
+    if (found < 0) return failed(static_cast<int>(-found));
+    position_ = found;
     return found;
   }
   if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) return failed(EINVAL);
@@ -125,7 +128,7 @@ int TrackedFile::release(const char* why) {
          ": buffered data could not be written and is lost: ", ferry::run::text_of(error), "\n"});
   }
   file_.discard();
-  syscall(SYS_lseek, descriptor_, position_, SEEK_SET);
+  kernel_call(SYS_lseek, descriptor_, position_, SEEK_SET);
   is_released_ = true;
   why_ = why;
   return error;
@@ -155,7 +158,7 @@ Files::Files() {
   }
   if (!settings_.error.empty())
     say({"ferry-iobuf: FERRY_IOBUF: ", settings_.error, "; nothing is buffered\n"});
-  constexpr int inherited_max = 1024;  // more, a program is seldom given
+  constexpr int inherited_max = 32;  // a program is seldom given others
   for (int descriptor = 0; buffers() && descriptor < inherited_max; ++descriptor)
     copied(descriptor);
 }
@@ -163,7 +166,7 @@ Files::Files() {
 void Files::opened(int descriptor, const char* path, int flags) {
   if (!buffers()) return;
   struct stat status {};
-  if (!find_status(descriptor, status)) {
+  if (find_status(descriptor, status) != 0) {
     // It may be one that is buffered, or that will be by another descriptor.
     const std::lock_guard lock(mutex_);
     release_all_locked("a file could not be told");
@@ -219,8 +222,9 @@ void Files::note(int descriptor, Add&& add) {
   const int saved = errno;
   const std::lock_guard lock(mutex_);
   try {
-    if (!find_status(descriptor, status)) {
-      is_unsure_ = is_unsure_ || errno != EBADF;
+    const long error = find_status(descriptor, status);
+    if (error != 0) {
+      is_unsure_ = is_unsure_ || error != -EBADF;
     } else if (S_ISREG(status.st_mode)) {
       add(status);
     }
@@ -269,6 +273,23 @@ void Files::release_file(const struct stat& status, const char* why) {
     if (file->is(status)) release_now(*file, why);
 }
 
+void Files::release_named(int folder, const char* path, const char* why) {
+  if (!buffers()) return;
+  const int saved = errno;
+  struct stat status {};
+  if (kernel_call(SYS_newfstatat, folder, path, &status, 0) == 0) release_file(status, why);
+  errno = saved;
+}
+
+void Files::flush_all() {
+  if (!buffers()) return;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [descriptor, file] : files_) {
+    const auto held = file->lock();
+    if (!file->is_released()) file->flush();
+  }
+}
+
 bool Files::flush_file(const struct stat& status) {
   if (!buffers()) return false;
   const std::lock_guard lock(mutex_);
@@ -287,6 +308,13 @@ void Files::release_all(const char* why) {
   if (!buffers()) return;
   const std::lock_guard lock(mutex_);
   release_all_locked(why);
+}
+
+void Files::stop(const char* why) {
+  if (!buffers()) return;
+  const std::lock_guard lock(mutex_);
+  release_all_locked(why);
+  is_unsure_ = true;
 }
 
 void Files::release_and_lock(const char* why) {
@@ -340,14 +368,14 @@ void Files::print_summary() {
     return;
   }
   const int file = static_cast<int>(
-      syscall(SYS_openat, AT_FDCWD, target, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));
+      kernel_call(SYS_openat, AT_FDCWD, target, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0644));
   if (file < 0) {
-    say({"ferry-iobuf: FERRY_IOBUF_SUMMARY: ", target, ": ", ferry::run::text_of(errno), "\n"});
+    say({"ferry-iobuf: FERRY_IOBUF_SUMMARY: ", target, ": ", ferry::run::text_of(-file), "\n"});
     return;
   }
   for (const std::string& line : summary_)
     put_pieces(file, {line, "\n"});
-  syscall(SYS_close, file);
+  kernel_call(SYS_close, file);
 }
 
 }  // namespace ferry::iobuf

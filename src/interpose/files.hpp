@@ -98,9 +98,14 @@ class Files {
   void release(int descriptor, const char* why);
   // All that have this `status`.
   void release_file(const struct stat& status, const char* why);
+  // That has this name, if any.
+  void release_named(int folder, const char* path, const char* why);
   // Writes its buffers; false if it has none.
   bool flush_file(const struct stat& status);
+  void flush_all();
   void release_all(const char* why);
+  // Releases all, and buffers nothing more.
+  void stop(const char* why);
   // Releases all and keeps the table locked, so that no other thread adds one; then unlock().
   void release_and_lock(const char* why);
   void unlock() { mutex_.unlock(); }
@@ -128,7 +133,8 @@ class Files {
   UnbufferedFiles unbuffered_;
   std::vector<std::string> summary_;
   bool is_finished_ = false;
-  // A descriptor that is not here may be of any file: nothing more is buffered.
+  // A descriptor that is not here may be of any file, or calls come unseen: nothing more is
+  // buffered.
   bool is_unsure_ = false;
 };
 

@@ -17,6 +17,7 @@
 #include <wordexp.h>
 
 #include "base/forks.hpp"
+#include "base/kernel_call.hpp"
 #include "interpose/preloaded.hpp"
 #include "interpose/standing_in.hpp"
 #include "interpose/streams.hpp"
@@ -34,13 +35,13 @@ namespace {
 std::atomic<pid_t>* owner = nullptr;
 
 void own_memory() {
-  if (owner != nullptr) owner->store(static_cast<pid_t>(syscall(SYS_getpid)));
+  if (owner != nullptr) owner->store(static_cast<pid_t>(ferry::kernel_call(SYS_getpid)));
 }
 
 // It has its parent's memory, so what it ended would end there.
 bool is_child_of_vfork() {
   const pid_t known = owner != nullptr ? owner->load() : 0;
-  return known != 0 && known != static_cast<pid_t>(syscall(SYS_getpid));
+  return known != 0 && known != static_cast<pid_t>(ferry::kernel_call(SYS_getpid));
 }
 
 // After fork, both processes share the file's position, and each could write the buffers. So write
@@ -121,12 +122,12 @@ std::size_t bytes_without(const ProgramName& program, Arguments environment) {
 
 FERRY_STANDS_IN(void, _exit, int status) {
   finish_all();
-  syscall(SYS_exit_group, status);
+  ferry::kernel_call(SYS_exit_group, status);
   __builtin_unreachable();
 }
 FERRY_STANDS_IN(void, _Exit, int status) {
   finish_all();
-  syscall(SYS_exit_group, status);
+  ferry::kernel_call(SYS_exit_group, status);
   __builtin_unreachable();
 }
 FERRY_STANDS_IN(void, quick_exit, int status) {
@@ -241,6 +242,7 @@ FERRY_STANDS_IN(const char*, __asan_default_options) {
 // ---- children that no handler of fork sees -----------------------------------------------------
 
 FERRY_STANDS_IN(pid_t, _Fork, void) {
+  Files::instance().release_all("fork");
   CachedReads::instance().before_child(0);
   return next<pid_t(), "_Fork">()();
 }
@@ -253,6 +255,7 @@ FERRY_STANDS_IN(pid_t, _Fork, void) {
     for (void*& word : words)                                                                \
       word = va_arg(rest, void*);                                                            \
     va_end(rest);                                                                            \
+    if ((flags & CLONE_VM) == 0) Files::instance().release_all("clone");                     \
     CachedReads::instance().before_child(flags);                                             \
     return next<int(int (*)(void*), void*, int, void*, ...), #name>()(                       \
         function, stack, flags, argument, words[0], words[1], words[2]);                     \

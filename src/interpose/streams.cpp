@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -127,15 +128,24 @@ int flags_of(const char* mode) {
   return flags;
 }
 
+// Around a call by which the C library opens a file itself, without buffers of this library.
+void before_own_open(const char* path, const char* mode) {
+  if (path != nullptr && mode[0] == 'w')
+    Files::instance().release_named(AT_FDCWD, path, "truncated by name");
+}
+FILE* after_own_open(FILE* stream) {
+  if (stream != nullptr && Files::instance().buffers())
+    Files::instance().opened(next<int(FILE*), "fileno">()(stream), "", O_APPEND);
+  return stream;
+}
+
 using OpenStream = FILE*(const char*, const char*);
 
 FILE* open_stream(const char* path, const char* mode, OpenStream* own) {
   const int flags = flags_of(mode);
   if (flags < 0 || !Files::instance().wants(path)) {
-    FILE* const stream = own(path, mode);
-    if (stream != nullptr && Files::instance().buffers())
-      Files::instance().opened(next<int(FILE*), "fileno">()(stream), path, O_APPEND);
-    return stream;
+    before_own_open(path, mode);
+    return after_own_open(own(path, mode));
   }
   constexpr mode_t all_may = 0666;
   const int descriptor = ::open(path, flags, all_may);
@@ -220,10 +230,38 @@ int closed_with(FILE* stream) {
 FERRY_CLOSE_STREAM(fclose)
 FERRY_CLOSE_STREAM(_IO_fclose)
 
-#define FERRY_REOPEN(name)                                                            \
-  FERRY_STANDS_IN(FILE*, name, const char* path, const char* mode, FILE* stream) {    \
-    const DescriptorChange change(closed_with(stream));                               \
-    return next<FILE*(const char*, const char*, FILE*), #name>()(path, mode, stream); \
+#define FERRY_REOPEN(name)                                                          \
+  FERRY_STANDS_IN(FILE*, name, const char* path, const char* mode, FILE* stream) {  \
+    const DescriptorChange change(closed_with(stream));                             \
+    before_own_open(path, mode);                                                    \
+    return after_own_open(                                                          \
+        next<FILE*(const char*, const char*, FILE*), #name>()(path, mode, stream)); \
   }
 FERRY_REOPEN(freopen)
 FERRY_REOPEN(freopen64)
+
+// They write at the kernel's position.
+FERRY_STANDS_IN(int, vdprintf, int descriptor, const char* format, std::va_list arguments) {
+  Files::instance().release(descriptor, "dprintf");
+  return next<int(int, const char*, std::va_list), "vdprintf">()(descriptor, format, arguments);
+}
+FERRY_STANDS_IN(int, __vdprintf_chk, int descriptor, int checks, const char* format,
+                std::va_list arguments) {
+  Files::instance().release(descriptor, "dprintf");
+  return next<int(int, int, const char*, std::va_list), "__vdprintf_chk">()(descriptor, checks,
+                                                                            format, arguments);
+}
+FERRY_STANDS_IN(int, dprintf, int descriptor, const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  const int written = vdprintf_here(descriptor, format, arguments);
+  va_end(arguments);
+  return written;
+}
+FERRY_STANDS_IN(int, __dprintf_chk, int descriptor, int checks, const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  const int written = __vdprintf_chk_here(descriptor, checks, format, arguments);
+  va_end(arguments);
+  return written;
+}

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/kernel_call.hpp"
+
 namespace ferry::iobuf {
 
 // Throws std::bad_alloc. One thread at a time.
@@ -45,7 +47,7 @@ class UnbufferedFiles {
   // Nobody says when one is closed, so ask.
   static bool is_open(int descriptor, const File& wanted) {
     struct stat status {};
-    return syscall(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) == 0 &&
+    return kernel_call(SYS_newfstatat, descriptor, "", &status, AT_EMPTY_PATH) == 0 &&
            file_of(status) == wanted;
   }
 

@@ -95,7 +95,13 @@ TEST_F(Programs, WhatIsNotBufferedAnyMore) {
     const char* why;
   };
   for (const auto& [what, why] : {Case{"fork", "fork"},
+                                  {"_Fork", "fork"},
                                   {"dup", "dup"},
+                                  {"socket", "a descriptor was sent"},
+                                  {"cloned", "cloned"},
+                                  {"dprintf", "dprintf"},
+                                  {"aio", "AIO"},
+                                  {"rings", "io_uring"},
                                   {"twice", "opened twice"},
                                   {"system", "another program runs"}}) {
     const std::string summary = same_with_and_without(what, "");
@@ -121,6 +127,11 @@ TEST_F(Programs, SeeTheirFilesByInheritedDescriptors) {
   const Done with = run(buffered("*.dat", summary_) + program(file_));
   EXPECT_EQ(without.output, "by name  by input\n");
   EXPECT_EQ(with.output, without.output);
+}
+
+TEST_F(Programs, FindWhatIsCutAndHowLargeFilesAre) {
+  for (const char* what : {"cut", "sizes", "temporary", "bare"})
+    same_with_and_without(what, "");
 }
 
 TEST_F(Programs, BufferOnceOtherDescriptorsAreClosed) {

@@ -1,17 +1,22 @@
 // Programs unaware of buffering: small_requests WHAT FILE. Their output and FILE must not depend on
 // it.
 #define _GNU_SOURCE
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -278,6 +283,198 @@ static void opened_after_others(const char* path) {
   require(close(opened(path)) == 0, "close");
 }
 
+// What was written before a file is cut does not come back.
+static void cut_by_another(const char* path) {
+  for (int way = 0; way < 6; ++way) {
+    const int file = opened(path);
+    FILE* stream = NULL;
+    int other = -1;
+    if (way == 0) other = open(path, O_WRONLY | O_TRUNC);
+    if (way == 1) other = creat(path, 0600);
+    if (way == 2) other = openat(AT_FDCWD, path, O_RDWR | O_TRUNC);
+    if (way == 3) stream = fopen(path, "w");
+    if (way == 4) stream = freopen(path, "w", stderr);
+    if (way == 5) require(truncate(path, 0) == 0, "truncate");
+    printf("%lld ", (long long)lseek(file, 0, SEEK_END));
+    if (stream != NULL) require(fputs("short", stream) >= 0 && fclose(stream) == 0, "fputs");
+    if (other >= 0) require(write(other, "short", 5) == 5 && close(other) == 0, "write");
+    require(close(file) == 0, "close");
+    struct stat status;
+    require(stat(path, &status) == 0, "stat");
+    printf("%lld\n", (long long)status.st_size);
+  }
+}
+
+// Of programs that were built with older headers.
+int __xstat(int version, const char* path, struct stat* status);
+int __lxstat(int version, const char* path, struct stat* status);
+int __fxstat(int version, int file, struct stat* status);
+int __fxstatat(int version, int folder, const char* path, struct stat* status, int flags);
+
+#ifdef __x86_64__
+#define STATUS_VERSION 1
+#else
+#define STATUS_VERSION 0
+#endif
+
+static void sizes(const char* path) {
+  const int file = opened(path);
+  const int version = STATUS_VERSION;
+  for (int way = 0; way < 10; ++way) {
+    struct stat status = {0};
+    struct statx extended = {0};
+    int result = 0;
+    require(write(file, "x", 1) == 1, "write");
+    if (way == 0) result = stat(path, &status);
+    if (way == 1) result = lstat(path, &status);
+    if (way == 2) result = fstat(file, &status);
+    if (way == 3) result = fstatat(AT_FDCWD, path, &status, 0);
+    if (way == 4) result = fstatat(file, "", &status, AT_EMPTY_PATH);
+    if (way == 5) result = statx(AT_FDCWD, path, 0, STATX_SIZE, &extended);
+    if (way == 6) result = __xstat(version, path, &status);
+    if (way == 7) result = __lxstat(version, path, &status);
+    if (way == 8) result = __fxstat(version, file, &status);
+    if (way == 9) result = __fxstatat(version, AT_FDCWD, path, &status, 0);
+    require(result == 0, "status");
+    printf("%lld\n", (long long)(way == 5 ? (off_t)extended.stx_size : status.st_size));
+  }
+  require(close(file) == 0, "close");
+}
+
+// A descriptor that comes back by a socket, and those of temporary files.
+static void with_socket(const char* path) {
+  int pair[2];
+  require(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
+  const int file = opened(path);
+  char byte = 'x';
+  char room[CMSG_SPACE(sizeof file)] = {0};
+  struct iovec one = {&byte, 1};
+  struct msghdr message = {
+      .msg_iov = &one, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+  struct cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof file);
+  memcpy(CMSG_DATA(header), &file, sizeof file);
+  require(sendmsg(pair[0], &message, 0) == 1 && recvmsg(pair[1], &message, 0) == 1, "message");
+  int other = -1;
+  memcpy(&other, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof other);
+  see_each_other(file, other);
+  require(close(other) == 0 && close(file) == 0, "close");
+}
+
+static void temporary(const char* path) {
+  char name[600];
+  snprintf(name, sizeof name, "%s.XXXXXX.dat", path);
+  const int other = mkstemps(name, 4);
+  require(other >= 0 && write(other, "--------", 8) == 8, "mkstemps");
+  const int file = open(name, O_RDWR);
+  see_each_other(file, other);
+  require(unlink(name) == 0 && close(opened(path)) == 0, "close");
+}
+
+// A child that no handler of fork sees.
+static void with_bare_fork(const char* path) {
+  const int file = opened(path);
+  fflush(stdout);
+  const pid_t child = _Fork();
+  if (child == 0) _exit(write(file, "child ", 6) == 6 ? 0 : 1);
+  require(waitpid(child, NULL, 0) == child && write(file, "parent ", 7) == 7, "write");
+  require(close(file) == 0, "close");
+}
+
+// By the C library's functions and by bare system calls in turn.
+static void bare_calls(const char* path) {
+  char got[16] = "";
+  struct iovec one = {got, 4};
+  struct stat status;
+  for (int way = 0; way < 16; ++way) {
+    const int file = opened(path);
+    require(pwrite(file, "ours", 4, 40) == 4 && lseek(file, 40, SEEK_SET) == 40, "pwrite");
+    long result = 0;
+    memset(got, 0, sizeof got);
+    if (way == 0) result = syscall(SYS_read, file, got, 4);
+    if (way == 1) result = syscall(SYS_pread64, file, got, 4, 40L);
+    if (way == 2) result = syscall(SYS_readv, file, &one, 1);
+    if (way == 3) result = syscall(SYS_write, file, "bare", 4);
+    if (way == 4) result = syscall(SYS_pwrite64, file, "bare", 4, 40L);
+    if (way == 5) result = syscall(SYS_lseek, file, 0L, SEEK_END);
+    if (way == 6) result = syscall(SYS_ftruncate, file, 42L);
+    if (way == 7) result = syscall(SYS_truncate, path, 42L);
+    if (way == 8) result = syscall(SYS_fsync, file);
+    if (way == 9) result = syscall(SYS_newfstatat, AT_FDCWD, path, &status, 0);
+    if (way == 9) printf("%lld ", (long long)status.st_size);
+    if (way == 10) result = syscall(SYS_copy_file_range, file, NULL, file, &(off_t){900}, 4L, 0);
+    int other = -1;
+    if (way == 11) other = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR);
+    if (way == 12) other = (int)syscall(SYS_dup, file);
+    if (way == 13) other = (int)syscall(SYS_fcntl, file, F_DUPFD, 100L);
+    if (way == 14) other = (int)syscall(SYS_dup3, file, 101, 0);
+    if (way == 15) {
+      const char* mapped = (const char*)syscall(SYS_mmap, 0L, 60L, PROT_READ, MAP_SHARED, file, 0L);
+      require(mapped != MAP_FAILED && memcmp(mapped + 40, "ours", 4) == 0, "mmap");
+      require(pwrite(file, "seen", 4, 44) == 4 && memcmp(mapped + 44, "seen", 4) == 0, "mapped");
+    }
+    require(result >= 0, "bare call");
+    if (other >= 0) see_each_other(file, other);
+    const off_t at = lseek(file, 0, SEEK_CUR);
+    require(pread(file, got + 8, 4, 40) >= 0, "pread");
+    printf("%d %ld %lld %.4s %.4s\n", way, result, (long long)at, got, got + 8);
+    if (other >= 0) {
+      require(close(file) == 0, "close");
+      const int again = open(path, O_RDWR);
+      see_each_other(again, other);
+      require(close(other) == 0 && close(again) == 0, "close");
+    } else {
+      require(syscall(SYS_close, file) == 0, "close");
+    }
+  }
+}
+
+static void by_aio(const char* path) {
+  const int file = opened(path);
+  char got[8] = "";
+  struct aiocb request = {.aio_fildes = file, .aio_buf = got, .aio_nbytes = 7, .aio_offset = 693};
+  struct aiocb* all[] = {&request};
+  require(aio_read(&request) == 0 && aio_suspend((const struct aiocb**)all, 1, NULL) == 0,
+          "aio_read");
+  printf("%d %zd %s\n", aio_error(&request), aio_return(&request), got);
+  require(close(file) == 0, "close");
+  const int again = open(path, O_RDWR);
+  require(pwrite(again, "changed", 7, 693) == 7, "pwrite");
+  request.aio_fildes = again;
+  request.aio_lio_opcode = LIO_READ;
+  require(lio_listio(LIO_WAIT, all, 1, NULL) == 0, "lio_listio");
+  printf("%zd %s\n", aio_return(&request), got);
+  require(close(again) == 0, "close");
+}
+
+static void by_dprintf(const char* path) {
+  const int file = opened(path);
+  require(dprintf(file, "formatted %d ", 7) == 12, "dprintf");
+  require(write(file, "written ", 8) == 8 && close(file) == 0, "write");
+}
+
+// Nothing is buffered from then on.
+static void by_rings(const char* path) {
+  const int file = opened(path);
+  long settings[15] = {0};  // struct io_uring_params
+  const int ring = (int)syscall(SYS_io_uring_setup, 1L, settings);
+  if (ring >= 0) close(ring);
+  require(write(file, "seen", 4) == 4, "write");
+  struct stat status;
+  require(syscall(SYS_newfstatat, AT_FDCWD, path, &status, 0) == 0, "stat");
+  printf("%lld\n", (long long)status.st_size);
+  require(close(file) == 0, "close");
+}
+
+static void cloned(const char* path) {
+  const int file = opened(path);
+  const int other = open("/dev/null", O_RDWR);
+  require(ioctl(other, FICLONE, file) == -1, "FICLONE");
+  require(close(other) == 0 && close(file) == 0, "close");
+}
+
 // The C library closes the descriptor without the program's close, and it is reused.
 static void with_fdopen(const char* path) {
   const int file = opened(path);
@@ -350,18 +547,28 @@ int main(int count, char** arguments) {
   } all[] = {{"calls", calls},
              {"stdio", stdio},
              {"fork", with_fork},
+             {"forks", with_forks_of_threads},
+             {"_Fork", with_bare_fork},
              {"dup", with_dup},
              {"twice", opened_twice},
+             {"beside", opened_beside_others},
+             {"inherited", opened_beside_inherited},
+             {"after", opened_after_others},
+             {"cut", cut_by_another},
+             {"sizes", sizes},
+             {"socket", with_socket},
+             {"temporary", temporary},
+             {"cloned", cloned},
+             {"bare", bare_calls},
+             {"aio", by_aio},
+             {"dprintf", by_dprintf},
+             {"rings", by_rings},
              {"fdopen", with_fdopen},
              {"exec", with_exec},
              {"system", with_system},
              {"exit", with_exit},
              {"vfork", with_vfork},
-             {"limited", limited},
-             {"forks", with_forks_of_threads},
-             {"beside", opened_beside_others},
-             {"inherited", opened_beside_inherited},
-             {"after", opened_after_others}};
+             {"limited", limited}};
   for (size_t i = 0; count == 3 && i < sizeof all / sizeof all[0]; ++i) {
     if (strcmp(arguments[1], all[i].name) != 0) continue;
     all[i].run(arguments[2]);
