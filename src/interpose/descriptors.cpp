@@ -81,7 +81,8 @@ void release_position(int descriptor, const char* why) {
   CachedReads::instance().give_back_position(descriptor);
 }
 
-// Vectored transfers, one vector after another: `transfer(data, bytes, done)`.
+// Vectored transfers, one vector after another: `transfer(data, bytes, done)`. Without bytes, the
+// descriptor must be right all the same.
 template <class Transfer>
 ssize_t for_vectors(const iovec* vectors, int count, Transfer&& transfer) {
   if (count < 0 || count > 1024) {
@@ -90,7 +91,7 @@ ssize_t for_vectors(const iovec* vectors, int count, Transfer&& transfer) {
   }
   ssize_t done = 0;
   for (int i = 0; i < count; ++i) {
-    if (vectors[i].iov_len == 0) continue;
+    if (vectors[i].iov_len == 0 && (done > 0 || i + 1 < count)) continue;
     const ssize_t moved = transfer(vectors[i].iov_base, vectors[i].iov_len, done);
     if (moved < 0) return done > 0 ? done : -1;
     done += moved;

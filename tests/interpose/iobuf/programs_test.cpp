@@ -1,11 +1,14 @@
 // Real programs above the library: their output and files must be the same as without it.
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "support/depth.hpp"
 #include "support/files.hpp"
 
 namespace {
@@ -132,6 +135,31 @@ TEST_F(Programs, SeeTheirFilesByInheritedDescriptors) {
 TEST_F(Programs, FindWhatIsCutAndHowLargeFilesAre) {
   for (const char* what : {"cut", "sizes", "temporary", "bare"})
     same_with_and_without(what, "");
+}
+
+// Random calls by several descriptors, names, streams, mappings and children of two files.
+TEST_F(Programs, DoTheSameByManyDescriptors) {
+  ferry::test::Random random;
+  const auto contents = [](const std::string& path) {
+    return access(path.c_str(), F_OK) == 0 ? read_file(path) : "none";
+  };
+  for (std::uint64_t round = 0; round < ferry::test::scaled(24) && !HasFailure(); ++round) {
+    const std::string seed = std::to_string(random.below(1'000'000'000));
+    SCOPED_TRACE("many_descriptors " + seed);
+    const auto run_in = [&](const std::string& before) {
+      const ScratchDirectory place;
+      const Done done = run(before + FERRY_MANY_DESCRIPTORS " " + seed + " " + (place / "one.dat") +
+                            " " + (place / "two.dat") + " " + (place / "link"));
+      EXPECT_EQ(done.status, 0) << done.output;
+      return std::array{done.output, contents(place / "one.dat"), contents(place / "two.dat"),
+                        contents(place / "link")};
+    };
+    const auto without = run_in("");
+    const auto with = run_in(buffered("*.dat:size=8k:count=2", ""));
+    EXPECT_EQ(with[0], without[0]);
+    for (std::size_t file = 1; file < 4; ++file)
+      EXPECT_TRUE(same_bytes(with[file], without[file])) << file;
+  }
 }
 
 TEST_F(Programs, BufferOnceOtherDescriptorsAreClosed) {
