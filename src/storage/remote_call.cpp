@@ -100,8 +100,8 @@ RemoteCall::RemoteCall(Operation& operation, Inbox& inbox, std::chrono::millisec
   writable_ = file->writable;
   directory_ = file->directory;
   synchronous_ = file->synchronous;
-  inode_ = file->inode;
   changes_ = file->changes;
+  appending_ = file->appending;
 }
 
 std::int64_t RemoteCall::work(std::vector<char>& memory) {
@@ -169,8 +169,8 @@ std::int64_t RemoteCall::write(std::vector<char>& memory, std::int64_t offset) {
   return done;
 }
 
-std::int64_t RemoteCall::append(std::vector<char>& memory, std::mutex& turn) {
-  const std::lock_guard lock(turn);
+std::int64_t RemoteCall::append(std::vector<char>& memory) {
+  const std::lock_guard turn(appending_->mutex);
   const std::int64_t end = size_now();
   if (end < 0) return end;
   const std::int64_t written = write(memory, end);

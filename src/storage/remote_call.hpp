@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "storage/append_turn.hpp"
 #include "storage/late_changes.hpp"
 #include "storage/queue/bounded_pool.hpp"
 #include "storage/storage.hpp"
@@ -32,9 +32,9 @@ class RemoteFile : public File {
   bool append = false;
   bool directory = false;
   bool synchronous = false;  // O_SYNC, O_DSYNC: each write is durable when it is acknowledged
-  std::uint64_t inode = 0;
-  std::shared_ptr<LateChanges> changes;  // null if none can be late
-  std::chrono::milliseconds timeout{0};  // of each call on it
+  std::shared_ptr<LateChanges> changes;   // null if none can be late
+  std::shared_ptr<AppendTurn> appending;  // null if not yet open
+  std::chrono::milliseconds timeout{0};   // of each call on it
 
  private:
   int refusal_of_transfer(const Operation& operation) const;
@@ -67,8 +67,8 @@ class RemoteCall : public BoundedCall {
 
   std::int64_t read(std::vector<char>& memory);
   std::int64_t write(std::vector<char>& memory, std::int64_t offset);
-  // At the file's current end, if this is the only append of this process.
-  std::int64_t append(std::vector<char>& memory, std::mutex& turn);
+  // At the file's current end, when no other append of this process is under way there.
+  std::int64_t append(std::vector<char>& memory);
 
   // Makes a call of the library that changes a file: its result, or why it must not be made.
   template <class Change>
@@ -95,8 +95,8 @@ class RemoteCall : public BoundedCall {
   bool writable_ = false;
   bool directory_ = false;
   bool synchronous_ = false;
-  std::uint64_t inode_ = 0;
   std::shared_ptr<LateChanges> changes_;
+  std::shared_ptr<AppendTurn> appending_;
 
  private:
   class ChangeUnderWay {

@@ -242,6 +242,30 @@ TEST_P(Conformance, AppendsAtTheEndAndTellsWhere) {
   EXPECT_TRUE(same_bytes(read_file(path("f")), model));
 }
 
+// Of one process, as a runtime and bulk transfers are. A server has no appends of one step.
+TEST_P(Conformance, AppendsByTwoStoragesAllArrive) {
+  write_file(path("f"), "");
+  const std::unique_ptr<Storage> storages[] = {make_another_storage(), make_another_storage()};
+  constexpr std::size_t record = 100;
+  const std::uint64_t rounds = test::scaled(100);
+  test::at_once("appends by two storages", 2, [&](std::uint64_t index) {
+    StorageDriver own(*storages[index]);
+    File* const file = own.must_open(at("f"), O_WRONLY | O_APPEND);
+    std::uint64_t end = 0;
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      const std::string data = pattern(record, index * 100'000 + round);
+      ASSERT_EQ(own.append(file, data.data(), record, end), std::int64_t{record});
+    }
+    ASSERT_EQ(own.close(file), 0);
+  });
+  const std::string all = read_file(path("f"));
+  EXPECT_EQ(all.size(), 2 * rounds * record);
+  std::set<std::string> records;
+  for (std::size_t at = 0; at < all.size(); at += record)
+    records.insert(all.substr(at, record));
+  EXPECT_EQ(records.size(), 2 * rounds) << "some were overwritten";
+}
+
 // As on Linux; the length of the file is no multiple of anything.
 TEST_P(Conformance, OffsetsOfWritesToAnAppendingFileDoNotCount) {
   for (const std::string& before : {std::string(), std::string("12345"), pattern(4096, 1)}) {

@@ -161,9 +161,9 @@ std::int64_t CephCall::execute_on_file(CephMount& mount, std::vector<char>& memo
     case Kind::read:
       return read(memory);
     case Kind::write:
-      return appends_ ? append(memory, mounts_->turn_of(inode_)) : write(memory, offset_);
+      return appends_ ? append(memory) : write(memory, offset_);
     case Kind::append:
-      return append(memory, mounts_->turn_of(inode_));
+      return append(memory);
     case Kind::sync:
     case Kind::sync_data:
       return sync(kind_ == Kind::sync_data);
@@ -323,7 +323,7 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
     const int error = mount->library().ceph_lazyio_synchronize(mount->get(), number, 0, 0);
     if (error != 0) return error;
   }
-  file->inode = status.inode;
+  file->appending = AppendTurn::of(status.device, status.inode);
   file->timeout = mount->address().timeout;
   Layout granted;
   if (has_layout_) {

@@ -1,7 +1,6 @@
 // A storage's clients of Ceph clusters: one per address, replaced if the servers evict it.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <compare>
@@ -219,8 +218,6 @@ class CephMounts {
   // it, and lives on for as long as its files are open. While `lost_clients_max` of them do, the
   // next one that is lost stays. Throws Unavailable.
   std::shared_ptr<CephMount> of(const CephAddress& address);
-  // Appends of this process to one file take turns.
-  std::mutex& turn_of(std::uint64_t inode) { return appending_[inode % appending_.size()]; }
 
  private:
   static void end(const std::shared_ptr<CephLeaving>& leaving, CephMount* unused);
@@ -233,7 +230,6 @@ class CephMounts {
   std::mutex mutex_;                            // guards the next two
   std::shared_ptr<const CephLibrary> library_;
   std::map<CephAddress, std::shared_ptr<CephMount>> mounts_;
-  std::array<std::mutex, 64> appending_;
 };
 
 }  // namespace ferry::storage

@@ -218,8 +218,9 @@ int NfsServer::open(NfsCalls& calls, Operation& operation, const NfsExport& from
   if (result != 0) return result;
   file->server = shared_from_this();
   file->handle = found.object;
-  file->inode = found.attributes.status.inode;
-  file->changes = LateChanges::of(found.attributes.status.device, file->inode);
+  const Status& status = found.attributes.status;
+  file->changes = LateChanges::of(status.device, status.inode);
+  file->appending = AppendTurn::of(status.device, status.inode);
   file->writes.emplace(address_.host + ':' + std::to_string(address_.nfs_port) + ' ' +
                        found.object.bytes());
   file->read_bytes_max = from.read_bytes_max;
@@ -232,7 +233,7 @@ int NfsServer::open(NfsCalls& calls, Operation& operation, const NfsExport& from
 
 std::int64_t NfsServer::append(NfsCalls& calls, Operation& operation) {
   auto& file = static_cast<NfsFile&>(*operation.file);
-  const std::lock_guard turn(appending_[file.inode % appending_.size()]);
+  const std::lock_guard turn(file.appending->mutex);
   NfsAttributes attributes;
   if (const int error = calls.get_attributes(file.handle, attributes); error != 0) return error;
   std::uint64_t end = attributes.status.size_bytes;

@@ -1,7 +1,6 @@
 // A client's view of one NFS server: its exports, its connections, and the operations on it.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -59,8 +58,6 @@ class NfsServer : public std::enable_shared_from_this<NfsServer> {
   std::vector<std::unique_ptr<NfsConnection>> connections_;  // made once, then only read
   std::atomic<bool> known_{false};                           // it has answered before
   std::atomic<std::size_t> next_{0};
-  // Appends to a file take turns: each asks for the end of the file first.
-  std::array<std::mutex, 16> appending_;
 };
 
 }  // namespace ferry::storage

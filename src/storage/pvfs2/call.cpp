@@ -76,7 +76,6 @@ std::int64_t Pvfs2Call::execute(std::vector<char>& memory) {
 }
 
 std::int64_t Pvfs2Call::execute_on_file(std::vector<char>& memory) {
-  std::mutex& turn = shared_->turn_of(handle_->reference.handle);
   std::int64_t result = -EINVAL;
   switch (kind_) {
     case Kind::close:
@@ -86,7 +85,7 @@ std::int64_t Pvfs2Call::execute_on_file(std::vector<char>& memory) {
       return read(memory);
     case Kind::write:
     case Kind::append:
-      result = kind_ == Kind::append || appends_ ? append(memory, turn) : write(memory, offset_);
+      result = kind_ == Kind::append || appends_ ? append(memory) : write(memory, offset_);
       if (result > 0 && synchronous_) {
         if (const std::int64_t error = sync(); error < 0) return error;
       }
@@ -352,7 +351,7 @@ std::int64_t Pvfs2Call::open_found(const Reference& reference, bool made) {
     if (error != 0) return error;
     if (!layout_.at_most && !grants(granted, layout_)) return -EINVAL;
   }
-  file->inode = status.inode;
+  file->appending = AppendTurn::of(status.device, status.inode);
   file->timeout = address_.timeout;
   file->handle = std::make_shared<const Pvfs2Handle>(Pvfs2Handle{address_, reference});
   touch([&](Operation& operation) {

@@ -1,9 +1,7 @@
 // One operation on PVFS2: blocking calls of its system interface.
 #pragma once
 
-#include <array>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -20,11 +18,8 @@ Pvfs2Address pvfs2_address_of(const Uri& uri);
 // Shared by the calls. Thread-safe.
 struct Pvfs2Shared {
   explicit Pvfs2Shared(const std::string& library) : client(Pvfs2Client::of(library)) {}
-  // Appends of this process to one file take turns.
-  std::mutex& turn_of(std::uint64_t handle) { return appending[handle % appending.size()]; }
 
   Pvfs2Client& client;
-  std::array<std::mutex, 64> appending;
 };
 
 // The servers know of no open files; calls that the library keeps hold on to this.
