@@ -1,8 +1,11 @@
 // A mock of libcephfs for tests of hanging calls and forks, without a cluster. It has the symbols
 // that Ferry loads and keeps files in the local folder named by the first line of the configuration
 // file. It knows no layouts. Like the real one, it drops a slash at the end of a path.
-// mock_hang() makes it hang, and mock_ceph_forget() forget reads. A number of an open file is never
-// given again, so that a call on one that is closed is an error.
+// mock_hang() makes it hang, mock_ceph_forget() forget reads, and mock_ceph_lose_head() leave out
+// bytes. A number of an open file is never given again, so that a call on one that is closed is an
+// error.
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -49,6 +52,7 @@ struct State {
   std::condition_variable changed;  // of the last two
   // Closes of no open file and questions about one, and clients that end with an open one.
   int mistakes = 0;
+  std::atomic<std::int64_t> lost_head = 0;  // bytes that the next read lacks
 };
 
 State& state() {
@@ -140,6 +144,11 @@ void mock_ceph_forget(bool on) {
   const std::lock_guard lock(state().mutex);
   state().forgets = on;
   state().changed.notify_all();
+}
+
+// As the real one does where a file grows while it is read.
+void mock_ceph_lose_head(std::int64_t bytes) {
+  state().lost_head = bytes;
 }
 
 // How many reads sleep because they were forgotten.
@@ -254,8 +263,10 @@ int ceph_read(ceph::Client* mount, int number, char* memory, std::int64_t bytes,
   return fallible("ceph_read", ceph_error, [&]() -> int {
     if (is_evicted(mount)) return -ESHUTDOWN;
     sleep_if_forgotten(number);
-    return static_cast<int>(or_error(
-        pread(descriptor_of(number), memory, moved(static_cast<std::size_t>(bytes)), offset)));
+    const std::int64_t lost = std::min(state().lost_head.exchange(0), bytes);
+    return static_cast<int>(
+        or_error(pread(descriptor_of(number), memory, moved(static_cast<std::size_t>(bytes - lost)),
+                       offset + lost)));
   });
 }
 

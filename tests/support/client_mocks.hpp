@@ -67,6 +67,8 @@ class CephMockFaults : public MockFaults {
   void forget_reads(bool on) { function<void(bool)>("mock_ceph_forget")(on); }
   // How many do.
   int sleeping() { return function<int()>("mock_ceph_sleeping")(); }
+  // The next read lacks as many of its first bytes, as the library's beside a file that grows.
+  void lose_head(std::int64_t bytes) { function<void(std::int64_t)>("mock_ceph_lose_head")(bytes); }
   // Open files and clients of the library.
   int files() { return function<int()>("mock_ceph_files")(); }
   int clients() { return function<int()>("mock_ceph_clients")(); }

@@ -339,7 +339,14 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
 
 std::int64_t CephCall::read_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
   CephMount& mount = *handle_->mount();
-  return mount.library().ceph_read(mount.get(), handle_->number(), memory, bytes, offset);
+  for (;;) {
+    const std::int64_t got =
+        mount.library().ceph_read(mount.get(), handle_->number(), memory, bytes, offset);
+    // While another client makes the file longer, a short read may lack its first bytes, and have
+    // later ones in their place. One that is whole does not.
+    if (got <= 0 || got == bytes) return got;
+    bytes = got;
+  }
 }
 
 std::int64_t CephCall::write_piece(char* memory, std::int64_t bytes, std::int64_t offset) {

@@ -46,6 +46,18 @@ TEST_F(CephMock, FilesAreWrittenAndRead) {
   EXPECT_EQ(driver->close(file), 0);
 }
 
+TEST_F(CephMock, AReadThatLacksItsFirstBytesIsMadeAgain) {
+  const std::string bytes = test::pattern(1000, 1);
+  test::write_file(path("f"), bytes);
+  const auto file = must_open(at("f"), O_RDONLY);
+  for (const std::int64_t lost : {1, 100, 999}) {
+    memory.assign(2000, '?');
+    faults.lose_head(lost);
+    EXPECT_EQ(driver->pread(file, memory.data(), 2000, 0), 1000) << lost;
+    EXPECT_TRUE(test::same_bytes(memory.substr(0, 1000), bytes)) << lost;
+  }
+}
+
 // The first call mounts the file system; calls that waited with it have timed out.
 TEST_F(CephLateCalls, WhatWaitsForTheMountNeverBegins) {
   const std::string before(1000, 'a');
