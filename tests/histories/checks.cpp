@@ -225,7 +225,8 @@ class SizeSearch {
 
   // Without recursion: a history may have some hundred calls.
   bool finds_an_order(std::uint64_t first) {
-    std::vector<State> left{{std::vector<std::uint16_t>(clients_.size()), first}};
+    std::vector<State> left{{std::vector<std::uint16_t>(clients_.size()),
+                             std::vector<std::uint64_t>(clients_.size()), first}};
     while (!left.empty()) {
       const State state = std::move(left.back());
       left.pop_back();
@@ -247,9 +248,12 @@ class SizeSearch {
  private:
   struct State {
     std::vector<std::uint16_t> made;  // by each client
+    // By each client's next call, if that is a write: the end of its bytes that have certainly made
+    // the file longer, or 0. They do so once.
+    std::vector<std::uint64_t> written;
     std::uint64_t size;
     bool operator<(const State& other) const {
-      return std::tie(made, size) < std::tie(other.made, other.size);
+      return std::tie(made, size, written) < std::tie(other.made, other.size, other.written);
     }
   };
 
@@ -271,24 +275,29 @@ class SizeSearch {
     for (std::size_t i = 0; i < clients_.size(); ++i)
       if (state.made[i] < clients_[i].size() && clients_[i][state.made[i]]->began <= first_end)
         may_be_next[i] = clients_[i][state.made[i]];
-    // Whether a write that is under way has made the file this long.
-    const auto may_have_grown_to = [&](std::uint64_t size) {
-      return std::any_of(may_be_next.begin(), may_be_next.end(), [&](const SizeCall* one) {
-        return one != nullptr && one->does == SizeCall::Does::grow && one->from < size &&
-               size <= one->size;
-      });
+    // Adds `next` with each of the writes under way that may have made the file this long.
+    const auto grow_to = [&](const State& next, std::uint64_t size) {
+      for (std::size_t i = 0; i < clients_.size(); ++i) {
+        const SizeCall* one = may_be_next[i];
+        if (one == nullptr || one->does != SizeCall::Does::grow) continue;
+        if (size <= std::max(one->from, state.written[i]) || size > one->size) continue;
+        State grown = next;
+        grown.written[i] = grown.size = size;
+        left.push_back(std::move(grown));
+      }
     };
     for (std::size_t i = 0; i < clients_.size(); ++i) {
       if (may_be_next[i] == nullptr) continue;
       const SizeCall& call = *may_be_next[i];
       State next = state;
       ++next.made[i];
+      next.written[i] = 0;
       switch (call.does) {
         case SizeCall::Does::set:
           next.size = call.size;
           break;
         case SizeCall::Does::grow:
-          next.size = std::max(state.size, call.size);
+          if (state.written[i] < call.size) next.size = std::max(state.size, call.size);
           break;
         case SizeCall::Does::find_less:
           if (state.size > call.size) continue;
@@ -297,8 +306,8 @@ class SizeSearch {
         case SizeCall::Does::find_more:
           if (call.does == SizeCall::Does::find_more && state.size >= call.size) break;
           if (state.size == call.size) break;
-          if (state.size > call.size || !may_have_grown_to(call.size)) continue;
-          next.size = call.size;
+          if (state.size < call.size) grow_to(next, call.size);
+          continue;
       }
       left.push_back(std::move(next));
     }

@@ -11,7 +11,7 @@
 //   the bytes behind the new size zero, and they are zero when the file grows again.
 // - Where all calls go through one page cache, the size is linearisable. Transfers are not atomic,
 //   as on Linux: beside a truncation a read may get zeros behind the new end, or end behind any of
-//   its pages, and a write may make the file longer in steps.
+//   its pages, and a write may make the file longer in steps, from its first bytes to its last.
 //
 // Each write puts one value into all of its bytes, and no other write to that file has that value;
 // 0 is what the file held at first. check_close_to_open() takes several writes of 0 as well, which

@@ -238,6 +238,12 @@ TEST(SizeCheck, AcceptsWhatSomeOrderExplains) {
                                {1, find_more, 250, 0, 24, 26},
                                {1, find, 300, 0, 70, 80}}));
   EXPECT_TRUE(sizes_are_legal({{0, find_less, 100, 0, 10, 20}, {0, find_more, 100, 0, 30, 40}}));
+  // Whichever of two writes was found, the other makes the file longer again.
+  EXPECT_TRUE(sizes_are_legal({{0, grow, 300, 100, 10, 60},
+                               {1, grow, 300, 200, 11, 61},
+                               {2, find, 300, 0, 12, 14},
+                               {2, set, 50, 0, 16, 18},
+                               {2, find, 300, 0, 70, 80}}));
 }
 TEST(SizeCheck, FindsIllegalHistories) {
   EXPECT_FALSE(sizes_are_legal({{0, find, 99, 0, 10, 20}})) << "of nobody";
@@ -254,6 +260,17 @@ TEST(SizeCheck, FindsIllegalHistories) {
       << "not by bytes of this write";
   EXPECT_FALSE(sizes_are_legal({{0, grow, 300, 100, 10, 20}, {1, find_less, 299, 0, 30, 40}}))
       << "a write is lost";
+  EXPECT_FALSE(sizes_are_legal({{0, grow, 300, 100, 10, 60},
+                                {1, find, 300, 0, 12, 14},
+                                {1, set, 50, 0, 16, 18},
+                                {1, find, 300, 0, 70, 80}}))
+      << "one write makes the file longer twice";
+  EXPECT_FALSE(sizes_are_legal({{0, grow, 300, 100, 10, 60},
+                                {1, find, 250, 0, 12, 14},
+                                {1, set, 50, 0, 16, 18},
+                                {1, find, 200, 0, 20, 22},
+                                {1, find, 300, 0, 70, 80}}))
+      << "it makes it longer by bytes that it has written";
   // Two truncations, which two others find in different orders.
   EXPECT_FALSE(sizes_are_legal({{0, set, 10, 0, 10, 90},
                                 {1, set, 20, 0, 10, 90},
