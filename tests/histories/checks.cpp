@@ -181,8 +181,15 @@ std::string check_close_to_open(const std::vector<FileTransfer>& transfers) {
       if (!one.is_read && covers(one, stretch)) writes.push_back(&one);
     for (const FileTransfer& one : transfers) {
       if (!one.is_read || !covers(one, stretch)) continue;
-      if (const std::string wrong = check_read(writes, one, stretch); !wrong.empty())
-        return bytes_text(stretch) + ": " + wrong + "\nall:" + text_of(transfers, stretch);
+      const std::string wrong = check_read(writes, one, stretch);
+      if (wrong.empty()) continue;
+      std::string text = bytes_text(stretch) + ": " + wrong;
+      // Where else the value went.
+      for (const FileTransfer& other : transfers)
+        if (!other.is_read && !covers(other, stretch) && other.value != 0 &&
+            other.value == value_at(one, stretch.from))
+          text += text_of(other, other.offset);
+      return text + "\nall:" + text_of(transfers, stretch);
     }
   }
   return "";

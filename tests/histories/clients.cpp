@@ -206,7 +206,7 @@ class DeviceClient {
  public:
   // `memory` lies in the arena, and has slot_bytes.
   DeviceClient(SharedRecords& shared, unsigned client, Domain domain, Files& calls,
-               unsigned char* memory)
+               unsigned char* memory, bool has_cache)
       : shared_(shared),
         record_(shared, client, domain),
         random_(record_.random),
@@ -214,7 +214,8 @@ class DeviceClient {
         arena_(memory),
         outside_(slot_bytes),
         client_(client),
-        domain_(domain) {
+        domain_(domain),
+        at_once_(shared.round.is_served() && !has_cache) {
     use(static_cast<unsigned>((client + shared.round.seed) % 4));
     changes_placement_ = shared.round.seed % 5 == 0;
   }
@@ -233,9 +234,10 @@ class DeviceClient {
     for (const FileName file : {mine(), shared_by_all, log_of_all})
       open(file);
     arrive(shared_);
-    const FileName file = fault == ClientFault::stale_after_open || fault == ClientFault::lost_flush
-                              ? shared_by_all
-                              : mine();
+    const bool shows_to_others = fault == ClientFault::stale_after_open ||
+                                 fault == ClientFault::lost_flush ||
+                                 fault == ClientFault::late_write;
+    const FileName file = shows_to_others ? shared_by_all : mine();
     const Range all{0, file_bytes};
     use(1);
     std::string first(file_bytes, '\0');
@@ -267,10 +269,10 @@ class DeviceClient {
     opened.flags = flags;
     opened.at = now();
     if (cuts) return open_empty(file);
-    opened.handle = files_.open(shared_.round.path(file).c_str(), flags);
+    opened.handle = files_.open(shared_.round.name(file).c_str(), flags);
     if (opened.handle == -EINVAL && (flags & O_DIRECT) != 0) {  // not on every file system
       opened.flags = flags & ~O_DIRECT;
-      opened.handle = files_.open(shared_.round.path(file).c_str(), opened.flags);
+      opened.handle = files_.open(shared_.round.name(file).c_str(), opened.flags);
     }
     if (opened.handle <= 0) record_.is("open", opened.handle, 1);
   }
@@ -279,7 +281,7 @@ class DeviceClient {
     opened.flags &= ~O_DIRECT;
     record_.say("O_TRUNC");
     record_.cut(file, 0, [&] {
-      opened.handle = files_.open(shared_.round.path(file).c_str(), opened.flags | O_TRUNC);
+      opened.handle = files_.open(shared_.round.name(file).c_str(), opened.flags | O_TRUNC);
       return opened.handle > 0 ? 0 : opened.handle;
     });
   }
@@ -295,7 +297,7 @@ class DeviceClient {
   void step() {
     if (changes_placement_ && random_.one_in(3)) use(static_cast<unsigned>(random_.below(4)));
     const std::uint64_t what = random_.below(100);
-    if (what < 8) return append();
+    if (what < 8 && shared_.round.may_append(domain_)) return append();
     const FileName file = random_.one_in(2) ? mine() : shared_by_all;
     if (shared_.round.cuts && random_.one_in(8)) return random_.one_in(2) ? cut(file) : look(file);
     const int handle = opened_[file].handle;
@@ -342,8 +344,10 @@ class DeviceClient {
 
   template <class Call, class Byte>
   void read_by(FileName file, Range range, const Call& call, const Byte* data) {
-    record_.read(file, range, opened_[file].at, reinterpret_cast<const unsigned char*>(data), call);
+    record_.read(file, range, seen_since(file), reinterpret_cast<const unsigned char*>(data), call);
   }
+  // What was published before then is found.
+  Time seen_since(FileName file) const { return at_once_ ? now() : opened_[file].at; }
   void read(FileName file, Range range) {
     const int handle = opened_[file].handle;
     const auto offset = static_cast<std::int64_t>(range.offset);
@@ -372,7 +376,8 @@ class DeviceClient {
     unsigned char* data = memory();
     const std::uint64_t how = random_.below(6);
     const std::uint64_t at = random_.below(range.bytes);
-    record_.write(file, range, (opened.flags & O_DSYNC) != 0, [&](unsigned value) {
+    const bool at_once = at_once_ || (opened.flags & O_DSYNC) != 0;
+    record_.write(file, range, at_once, [&](unsigned value) {
       std::memset(data, static_cast<int>(value), range.bytes);
       if (how == 0) {
         device::Pending pending = files_.pwrite_async(opened.handle, data, range.bytes, offset);
@@ -393,7 +398,7 @@ class DeviceClient {
   }
   void look(FileName file) {
     say(file);
-    record_.look(file, opened_[file].at, [&] {
+    record_.look(file, seen_since(file), [&] {
       device::FileStatus status{};
       const int error = files_.fstat(opened_[file].handle, &status);
       return error != 0 ? std::int64_t{error} : static_cast<std::int64_t>(status.size_bytes);
@@ -430,6 +435,14 @@ class DeviceClient {
     std::memset(arena_, static_cast<int>(value), file_bytes);
     return files_.pwrite(opened_[file].handle, arena_, file_bytes, 0);
   }
+  void read_by_plain_calls(FileName file) {
+    Recorder plain(shared_, 0, plain_domain);
+    std::string found(file_bytes, '\0');
+    const test::Descriptor descriptor(
+        ::open(shared_.round.path(file).c_str(), O_RDONLY | O_CLOEXEC));
+    plain.read(file, {0, file_bytes}, now(), reinterpret_cast<const unsigned char*>(found.data()),
+               [&] { return ::pread(descriptor, found.data(), found.size(), 0); });
+  }
   void write_all(FileName file) {
     record_.write(file, {0, file_bytes}, false,
                   [&](unsigned value) { return write_value(file, value); });
@@ -451,14 +464,15 @@ class DeviceClient {
       case ClientFault::lost_write:
         record_.write(file, all, false, [&](unsigned) { return whole; });
         break;
-      case ClientFault::lost_flush: {
+      case ClientFault::lost_flush:
         record_.publish(file, "flush", [] { return 0; });
-        Recorder plain(shared_, 0, plain_domain);
-        std::string found(file_bytes, '\0');
-        const test::Descriptor descriptor(
-            ::open(shared_.round.path(file).c_str(), O_RDONLY | O_CLOEXEC));
-        plain.read(file, all, now(), reinterpret_cast<const unsigned char*>(found.data()),
-                   [&] { return ::pread(descriptor, found.data(), found.size(), 0); });
+        read_by_plain_calls(file);
+        break;
+      case ClientFault::late_write: {
+        unsigned late = 0;
+        record_.write(file, all, true, [&](unsigned value) { return late = value, whole; });
+        read_by_plain_calls(file);
+        write_value(file, late);
         break;
       }
       case ClientFault::foreign_bytes:
@@ -509,6 +523,7 @@ class DeviceClient {
   std::vector<unsigned char> outside_;
   unsigned client_;
   Domain domain_;
+  bool at_once_;  // it finds at once what others without a cache have written, and they find its
   bool changes_placement_ = false;
   const char* placement_ = "";
   Opened<int> opened_[files];
@@ -522,9 +537,10 @@ void play_bulk(SharedRecords& shared) {
   arrive(shared);
   try {
     std::vector<unsigned char> data(file_bytes);
-    const std::string path = shared.round.path(shared_by_all);
+    const std::string path = shared.round.name(shared_by_all);
+    const bool at_once = shared.round.is_served();
     const bulk::Engine engine;
-    bulk::File log(engine, shared.round.path(log_of_all), O_WRONLY | O_APPEND);
+    bulk::File log(engine, shared.round.name(log_of_all), O_WRONLY | O_APPEND);
     for (unsigned i = 0; i < steps;) {
       const Time opened = now();
       std::optional<bulk::File> opening;
@@ -544,7 +560,7 @@ void play_bulk(SharedRecords& shared) {
             const std::uint64_t size = any_size(random);
             record.cut(shared_by_all, size, [&] { return file.truncate(size), 0; });
           } else {
-            record.look(shared_by_all, opened,
+            record.look(shared_by_all, at_once ? now() : opened,
                         [&] { return static_cast<std::int64_t>(file.size()); });
           }
           continue;
@@ -562,14 +578,14 @@ void play_bulk(SharedRecords& shared) {
           case 2:
           case 3:
           case 4:
-            record.write(shared_by_all, range, false, [&](unsigned value) {
+            record.write(shared_by_all, range, at_once, [&](unsigned value) {
               std::memset(data.data(), static_cast<int>(value), range.bytes);
               return static_cast<std::int64_t>(
                   file.write_at(data.data(), range.bytes, range.offset));
             });
             break;
           default:
-            record.read(shared_by_all, range, opened, data.data(), [&] {
+            record.read(shared_by_all, range, at_once ? now() : opened, data.data(), [&] {
               return static_cast<std::int64_t>(
                   file.read_at(data.data(), range.bytes, range.offset));
             });
@@ -619,7 +635,7 @@ void play_plain(SharedRecords& shared) {
     const std::uint64_t what = random.below(8);
     if (shared.round.cuts && random.one_in(12)) {
       cut_or_look(shared, record, file);
-    } else if (what == 0) {
+    } else if (what == 0 && shared.round.may_append(plain_domain)) {
       record.append(record_bytes(random), [&](const std::string& one) {
         return test::plain(::write(log, one.data(), one.size()));
       });
@@ -629,6 +645,8 @@ void play_plain(SharedRecords& shared) {
         return test::plain(::pwrite(file, data.data(), range.bytes, offset));
       });
     } else {
+      // ceph-fuse 16.2 reads wrong bytes where the file grows meanwhile (docs/reference/cephfs.md).
+      if (shared.round.place == RoundPlace::ceph && shared.round.cuts) continue;
       record.read(shared_by_all, range, now(), data.data(),
                   [&] { return test::plain(::pread(file, data.data(), range.bytes, offset)); });
     }
@@ -645,7 +663,8 @@ DeviceMember::DeviceMember(const RuntimeOptions& options, unsigned first_client,
       memory_(runtime_.allocate(options.device_threads * slot_bytes)),
       first_client_(first_client),
       domain_(domain),
-      with_bulk_(with_bulk) {}
+      with_bulk_(with_bulk),
+      has_cache_(options.cache_bytes > 0) {}
 
 void DeviceMember::play(SharedRecords& shared) {
   std::jthread bulk;
@@ -653,7 +672,7 @@ void DeviceMember::play(SharedRecords& shared) {
   runtime_.run([&](DeviceThread& self) {
     const unsigned client = first_client_ + self.index;
     DeviceClient one(shared, client, domain_, self.files,
-                     memory_.as<unsigned char>() + self.index * slot_bytes);
+                     memory_.as<unsigned char>() + self.index * slot_bytes, has_cache_);
     if (client == 0 && shared.round.fault != ClientFault::none) {
       one.play_wrong(shared.round.fault);
     } else {

@@ -29,6 +29,7 @@ class DeviceMember final : public Member {
   unsigned first_client_;
   Domain domain_;
   bool with_bulk_;
+  bool has_cache_;
 };
 
 class PlainMember final : public Member {

@@ -1,12 +1,17 @@
 // Eight clients in three processes use the same files at the same time. What they found is checked
 // against what Ferry promises (checks.hpp).
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <memory>
 #include <new>
+#include <optional>
+#include <ostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fcntl.h>
@@ -25,6 +30,7 @@
 #include "histories/recording.hpp"
 #include "support/depth.hpp"
 #include "support/files.hpp"
+#include "support/servers.hpp"
 #include "support/within.hpp"
 
 namespace ferry::histories {
@@ -105,6 +111,13 @@ struct Counts {
   std::uint64_t cuts = 0;
   std::uint64_t looks = 0;
 };
+
+std::ostream& operator<<(std::ostream& out, const Counts& counts) {
+  return out << counts.rounds << " rounds: " << counts.reads << " reads, " << counts.writes
+             << " writes, " << counts.appends << " appends, " << counts.publications
+             << " flushes, syncs and closes, " << counts.cuts << " truncations, " << counts.looks
+             << " looks at sizes\n";
+}
 
 // The histories of a round.
 class Histories {
@@ -323,6 +336,11 @@ std::string any_parent(Random& random) {
   return in_memory ? "/dev/shm" : test::build_folder();
 }
 
+struct HistoriesServer {
+  RoundPlace place;
+  test::ServedFolder folder;
+};
+
 class RecordedHistories : public testing::Test {
  protected:
   RecordedHistories() {
@@ -338,12 +356,14 @@ class RecordedHistories : public testing::Test {
 #endif
   }
 
-  // Some rounds of the same processes. Returns what is wrong.
-  std::string play(Random& random, std::uint64_t rounds, ClientFault fault, Counts& counts) {
+  // Some rounds of the same processes, on a server where one is given. Returns what is wrong.
+  std::string play(Random& random, std::uint64_t rounds, ClientFault fault, Counts& counts,
+                   const HistoriesServer* server = nullptr) {
     RuntimeOptions first = any_options(random, first_device_threads);
     RuntimeOptions second = any_options(random, second_device_threads);
     if (fault != ClientFault::none) first.cache_bytes = std::uint64_t{4096} * 64;
-    const test::ScratchDirectory directory(any_parent(random));
+    const test::ScratchDirectory directory(server != nullptr ? server->folder.directory
+                                                             : any_parent(random));
     Player one(*shared_,
                [&] { return std::make_unique<DeviceMember>(first, 0, first_device, true); });
     Player other(*shared_, [&] {
@@ -352,7 +372,19 @@ class RecordedHistories : public testing::Test {
     Player plain(*shared_, [] { return std::make_unique<PlainMember>(); });
     const Player* players[] = {&one, &other, &plain};
     for (std::uint64_t round = 0; round < rounds; ++round) {
-      begin_round(directory.path(), random, fault);
+      if (server == nullptr) {
+        begin_round(random, fault, RoundPlace::local, directory.path() + "/",
+                    directory.path() + "/", "");
+      } else {
+        // Which file a name means, a server may find out late.
+        if (round == 0 || random.one_in(2)) ++generation_;
+        const std::string name = std::to_string(generation_) + "-";
+        const std::string folder = std::filesystem::path(directory.path()).filename();
+        const std::string uri = server->folder.uri_of(folder + "/" + name);
+        const std::size_t query = uri.find('?');
+        begin_round(random, fault, server->place, directory / name, uri.substr(0, query),
+                    uri.substr(std::min(query, uri.size())));
+      }
       for (const Player* player : players)
         player->begin();
       bool well = true;
@@ -375,13 +407,17 @@ class RecordedHistories : public testing::Test {
   }
 
  private:
-  void begin_round(const std::string& folder, Random& random, ClientFault fault) {
+  void begin_round(Random& random, ClientFault fault, RoundPlace place, const std::string& folder,
+                   const std::string& uri, const std::string& settings) {
     Round& round = shared_->round;
+    round.place = place;
     round.seed = random.bits() / clients;
     round.ways = random.one_in(3) ? Ways::through_the_cache : Ways::all;
     round.cuts = fault == ClientFault::none ? random.one_in(2) : needs_cuts(fault);
     round.fault = fault;
     std::snprintf(round.folder, sizeof round.folder, "%s", folder.c_str());
+    std::snprintf(round.uri, sizeof round.uri, "%s", uri.c_str());
+    std::snprintf(round.settings, sizeof round.settings, "%s", settings.c_str());
     shared_->arrived = 0;
     shared_->finished = 0;
     for (auto& values : shared_->values)
@@ -389,12 +425,14 @@ class RecordedHistories : public testing::Test {
     for (ClientLog& log : shared_->logs)
       log.clear();
     for (const FileName file : {of_first_device, of_second_device, shared_by_all, log_of_all}) {
-      if (random.one_in(2)) unlink(round.path(file).c_str());  // else the same inode
+      if (place == RoundPlace::local && random.one_in(2))
+        unlink(round.path(file).c_str());  // else the same inode
       test::write_file(round.path(file), file == log_of_all ? "" : std::string(file_bytes, '\0'));
     }
   }
 
   SharedRecords* shared_ = nullptr;
+  unsigned generation_ = 0;  // of a server's files
 };
 
 TEST_F(RecordedHistories, AreWhatIsPromised) {
@@ -403,10 +441,7 @@ TEST_F(RecordedHistories, AreWhatIsPromised) {
   const std::uint64_t episodes = test::scaled(40);
   for (std::uint64_t episode = 0; episode < episodes; ++episode)
     ASSERT_EQ(play(random, 10, ClientFault::none, counts), "") << "episode " << episode;
-  std::cout << counts.rounds << " rounds: " << counts.reads << " reads, " << counts.writes
-            << " writes, " << counts.appends << " appends, " << counts.publications
-            << " flushes, syncs and closes, " << counts.cuts << " truncations, " << counts.looks
-            << " looks at sizes\n";
+  std::cout << counts;
 }
 
 struct Named {
@@ -441,6 +476,75 @@ INSTANTIATE_TEST_SUITE_P(Seeded, FaultyClient,
                                          Named{"RevivedBytes", ClientFault::revived_bytes},
                                          Named{"StaleSize", ClientFault::stale_size}),
                          [](const auto& one) { return std::string(one.param.name); });
+
+// ---- on servers --------------------------------------------------------------------------------
+
+struct ServerKind {
+  const char* name;
+  RoundPlace place;
+  std::uint64_t episodes;
+};
+
+void PrintTo(const ServerKind& one, std::ostream* out) {
+  *out << one.name;
+}
+
+// As between two machines: each process has its own connections, or clients of the cluster. The
+// third makes plain calls in the folder that the server exports, or in a mounted CephFS.
+template <class Parameter>
+class OnAServer : public RecordedHistories, public testing::WithParamInterface<Parameter> {
+ protected:
+  // False without one: then the test is to be skipped.
+  bool has(const ServerKind& kind) {
+    const std::optional<test::ServedFolder> folder = test::served_folder(kind.name);
+    if (folder) server_ = HistoriesServer{kind.place, *folder};
+    return folder.has_value();
+  }
+  HistoriesServer server_{};
+};
+
+class ServedHistories : public OnAServer<ServerKind> {};
+
+TEST_P(ServedHistories, AreWhatIsPromised) {
+  if (!has(GetParam())) GTEST_SKIP() << test::no_server(GetParam().name);
+  Random random;
+  Counts counts;
+  const std::uint64_t episodes = test::scaled(GetParam().episodes);
+  for (std::uint64_t episode = 0; episode < episodes; ++episode)
+    ASSERT_EQ(play(random, 10, ClientFault::none, counts, &server_), "") << "episode " << episode;
+  std::cout << counts;
+}
+
+constexpr ServerKind nfs{"NFS", RoundPlace::nfs, 3};
+constexpr ServerKind ceph{"CEPH", RoundPlace::ceph, 1};
+
+INSTANTIATE_TEST_SUITE_P(, ServedHistories, testing::Values(nfs, ceph),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+class ServedFaultyClient : public OnAServer<std::tuple<ServerKind, Named>> {};
+
+TEST_P(ServedFaultyClient, IsFound) {
+  const auto& [kind, seeded] = GetParam();
+  if (!has(kind)) GTEST_SKIP() << test::no_server(kind.name);
+  Random random;
+  Counts counts;
+  const std::string wrong = play(random, 1, seeded.fault, counts, &server_);
+  EXPECT_NE(wrong, "");
+  EXPECT_EQ(wrong.find("returned"), std::string::npos) << "a call failed: " << wrong;
+  std::cout << wrong.substr(0, wrong.find('\n')) << '\n';
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , ServedFaultyClient,
+    testing::Combine(testing::Values(nfs, ceph),
+                     testing::Values(Named{"StaleAfterOpen", ClientFault::stale_after_open},
+                                     Named{"LostFlush", ClientFault::lost_flush},
+                                     Named{"LateWrite", ClientFault::late_write},
+                                     Named{"DoubleAppend", ClientFault::double_append},
+                                     Named{"RevivedBytes", ClientFault::revived_bytes})),
+    [](const auto& one) {
+      return std::string(std::get<1>(one.param).name) + "_" + std::get<0>(one.param).name;
+    });
 
 }  // namespace
 }  // namespace ferry::histories

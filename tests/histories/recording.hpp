@@ -105,24 +105,37 @@ enum class ClientFault : std::uint8_t {
   lost_cut,       // its truncation is acknowledged and not made
   revived_bytes,  // what it cut off comes back when the file grows
   stale_size,     // it finds the size that the file had before its truncation
+  late_write,     // its write past all caches arrives after it is acknowledged
 };
 inline bool needs_cuts(ClientFault fault) {
   return fault == ClientFault::lost_cut || fault == ClientFault::revived_bytes ||
          fault == ClientFault::stale_size;
 }
 
+// Where the files of a round are.
+enum class RoundPlace : std::uint8_t { local, nfs, ceph };
+
 // Which calls the devices make on files of their own.
 enum class Ways : std::uint8_t { through_the_cache, all };
 
 struct Round {
   std::uint64_t seed;
+  RoundPlace place;
   Ways ways;
   bool cuts;  // all clients truncate files at times
   ClientFault fault;
+  // Of a file's name: what plain calls have before its number, what Ferry's calls have there, and
+  // what these have behind it.
   char folder[200];
+  char uri[200];
+  char settings[200];
 
-  std::string path(FileName file) const {
-    return std::string(folder) + "/" + std::to_string(static_cast<unsigned>(file));
+  std::string path(FileName file) const { return folder + std::to_string(file); }
+  std::string name(FileName file) const { return uri + std::to_string(file) + settings; }
+  bool is_served() const { return place != RoundPlace::local; }
+  // A server does not make an append of one step: those of several processes may meet.
+  bool may_append(unsigned domain) const {
+    return !is_served() || domain == first_device || domain == bulk_domain;
   }
 };
 
