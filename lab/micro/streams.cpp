@@ -28,7 +28,7 @@ class Stream {
       : calls_(storage), kind_(writes ? Kind::write : Kind::read), bytes_(bytes) {}
 
   void run(const std::string& path) {
-    const int flags = kind_ == Kind::write ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY;
+    const int flags = kind_ == Kind::write ? O_RDWR | O_CREAT : O_RDONLY;
     if (file_.open(path, flags, 0644) != 0) fail("cannot open " + path);
     transfer();
     if (kind_ == Kind::write) check(file_.sync(), 0);
