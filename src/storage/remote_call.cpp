@@ -26,8 +26,6 @@ bool waits_for_changes(Kind kind) {
          kind == Kind::sync || kind == Kind::sync_data;
 }
 
-constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
-
 const char* text_or_empty(const char* text) {
   return text == nullptr ? "" : text;
 }
@@ -156,9 +154,10 @@ std::int64_t RemoteCall::read(std::vector<char>& memory) {
 }
 
 std::int64_t RemoteCall::write(std::vector<char>& memory, std::int64_t offset) {
+  const std::int64_t piece_max = write_piece_max();
   std::int64_t done = 0;
   while (done < bytes_) {
-    const std::int64_t wanted = std::min(bytes_ - done, piece_bytes);
+    const std::int64_t wanted = std::min(bytes_ - done, piece_max);
     make_room(memory, wanted);
     if (!copy(memory.data(), done, wanted, false)) break;
     const std::int64_t written = write_piece(memory.data(), wanted, offset + done);

@@ -62,6 +62,8 @@ class RemoteCall : public BoundedCall {
   // One call of the library each: bytes, or a negative errno.
   virtual std::int64_t read_piece(char* memory, std::int64_t bytes, std::int64_t offset) = 0;
   virtual std::int64_t write_piece(char* memory, std::int64_t bytes, std::int64_t offset) = 0;
+  // How many bytes a call of write_piece() moves at most.
+  virtual std::int64_t write_piece_max() { return piece_bytes; }
   // Of the open file, or a negative errno.
   virtual std::int64_t size_now() = 0;
 
@@ -77,6 +79,8 @@ class RemoteCall : public BoundedCall {
     const ChangeUnderWay until_it_returns(*this);
     return make();
   }
+
+  static constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
 
   // Copies: the operation may be gone while the library still works on it.
   const Kind kind_;

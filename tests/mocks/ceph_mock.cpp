@@ -8,12 +8,14 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -53,6 +55,8 @@ struct State {
   // Closes of no open file and questions about one, and clients that end with an open one.
   int mistakes = 0;
   std::atomic<std::int64_t> lost_head = 0;  // bytes that the next read lacks
+  int rights = 0;            // to a file, of all clients
+  std::int64_t written = 0;  // by the longest write so far, in bytes
 };
 
 State& state() {
@@ -130,6 +134,18 @@ int mock_ceph_files() {
 int mock_ceph_clients() {
   const std::lock_guard lock(state().mutex);
   return static_cast<int>(state().clients.size());
+}
+
+// Whether the servers let clients keep writes for later.
+void mock_ceph_buffer(bool on) {
+  const std::lock_guard lock(state().mutex);
+  state().rights = on ? ceph::may_buffer : 0;
+}
+
+// How many bytes the longest write since the last call of this had.
+std::int64_t mock_ceph_longest_write() {
+  const std::lock_guard lock(state().mutex);
+  return std::exchange(state().written, 0);
 }
 
 // From now on, the servers refuse reads of the clients that there are.
@@ -273,6 +289,10 @@ int ceph_read(ceph::Client* mount, int number, char* memory, std::int64_t bytes,
 int ceph_write(ceph::Client*, int number, const char* memory, std::int64_t bytes,
                std::int64_t offset) {
   return fallible("ceph_write", ceph_error, [&]() -> int {
+    {
+      const std::lock_guard lock(state().mutex);
+      state().written = std::max(state().written, bytes);
+    }
     return static_cast<int>(or_error(
         pwrite(descriptor_of(number), memory, moved(static_cast<std::size_t>(bytes)), offset)));
   });
@@ -281,6 +301,11 @@ int ceph_write(ceph::Client*, int number, const char* memory, std::int64_t bytes
 int ceph_fsync(ceph::Client*, int number, int) {
   return fallible("ceph_fsync", ceph_error,
                   [&]() -> int { return or_error(fsync(descriptor_of(number))); });
+}
+
+int ceph_debug_get_fd_caps(ceph::Client*, int) {
+  const std::lock_guard lock(state().mutex);
+  return state().rights;
 }
 
 int ceph_lazyio_synchronize(ceph::Client*, int, std::int64_t, std::size_t) {

@@ -61,7 +61,10 @@ class MockFaults {
 class CephMockFaults : public MockFaults {
  public:
   CephMockFaults() : MockFaults(ceph_mock) {}
-  ~CephMockFaults() { forget_reads(false); }
+  ~CephMockFaults() {
+    forget_reads(false);
+    let_buffer(false);
+  }
 
   // From now on, reads sleep until their file's status is asked for.
   void forget_reads(bool on) { function<void(bool)>("mock_ceph_forget")(on); }
@@ -79,6 +82,10 @@ class CephMockFaults : public MockFaults {
   // Closes of files that were not open and questions about such, and ends of clients that had some,
   // so far.
   int mistakes() { return function<int()>("mock_ceph_mistakes")(); }
+  // Whether the library keeps writes for later, instead of waiting for the servers.
+  void let_buffer(bool on) { function<void(bool)>("mock_ceph_buffer")(on); }
+  // Bytes of the longest write since the last call of this.
+  std::int64_t longest_write() { return function<std::int64_t()>("mock_ceph_longest_write")(); }
   // The servers refuse the present clients.
   void evict() { function<void()>("mock_ceph_evict")(); }
 };

@@ -38,6 +38,10 @@ struct Statx {
 inline constexpr std::uint32_t basic_members = 0x7ff;
 inline constexpr std::uint32_t version_member = 0x1000;
 
+// CEPH_CAP_FILE_BUFFER, of ceph_fs.h, which is not installed: writes may stay in this client's
+// cache.
+inline constexpr int may_buffer = 1 << 13;
+
 // CEPH_SETATTR_...: members to set.
 inline constexpr int set_mode = 1;
 inline constexpr int set_owner = 2;

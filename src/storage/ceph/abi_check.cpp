@@ -52,10 +52,10 @@ static_assert(ceph::set_modified == CEPH_SETATTR_MTIME && ceph::set_accessed == 
 FERRY_SAME_FUNCTIONS(CephLibrary, ceph_create, ceph_conf_read_file, ceph_conf_parse_env,
                      ceph_conf_set, ceph_conf_get, ceph_select_filesystem, ceph_mount, ceph_unmount,
                      ceph_release, ceph_umask, ceph_open, ceph_open_layout, ceph_close, ceph_read,
-                     ceph_write, ceph_fsync, ceph_lazyio_synchronize, ceph_ftruncate, ceph_fstatx,
-                     ceph_statx, ceph_setattrx, ceph_unlink, ceph_rename, ceph_link, ceph_symlink,
-                     ceph_readlink, ceph_mkdir, ceph_rmdir, ceph_opendir, ceph_readdirplus_r,
-                     ceph_closedir, ceph_setxattr, ceph_get_path_layout, ceph_get_file_layout,
-                     ceph_get_pool_name)
+                     ceph_write, ceph_fsync, ceph_debug_get_fd_caps, ceph_lazyio_synchronize,
+                     ceph_ftruncate, ceph_fstatx, ceph_statx, ceph_setattrx, ceph_unlink,
+                     ceph_rename, ceph_link, ceph_symlink, ceph_readlink, ceph_mkdir, ceph_rmdir,
+                     ceph_opendir, ceph_readdirplus_r, ceph_closedir, ceph_setxattr,
+                     ceph_get_path_layout, ceph_get_file_layout, ceph_get_pool_name)
 
 }  // namespace ferry::storage

@@ -356,6 +356,17 @@ std::int64_t CephCall::write_piece(char* memory, std::int64_t bytes, std::int64_
   });
 }
 
+// A write that the library keeps for later is copied under the lock that all calls of the client
+// share, into memory of its own that goes to a server as it is. In pieces of 1 MiB both are cheaper
+// than in larger ones. Where the library waits for the servers, larger pieces are.
+std::int64_t CephCall::write_piece_max() {
+  constexpr std::int64_t kept_bytes = std::int64_t{1} << 20;
+  if (synchronous_ || bytes_ <= kept_bytes) return piece_bytes;
+  CephMount& mount = *handle_->mount();
+  const int rights = mount.library().ceph_debug_get_fd_caps(mount.get(), handle_->number());
+  return rights > 0 && (rights & ceph::may_buffer) != 0 ? kept_bytes : piece_bytes;
+}
+
 std::int64_t CephCall::size_now() {
   Status status;
   const int error = status_of(*handle_->mount(), status, nullptr);

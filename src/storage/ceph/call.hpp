@@ -98,6 +98,7 @@ class CephCall final : public RemoteCall {
   int open_number(CephMount& mount, const std::string& path);
   std::int64_t read_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
   std::int64_t write_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
+  std::int64_t write_piece_max() override;
   std::int64_t size_now() override;
   int sync(bool only_data);
   std::int64_t close();

@@ -36,6 +36,7 @@ struct CephLibrary : Library {
   int (*ceph_write)(ceph::Client*, int, const char*, std::int64_t,
                     std::int64_t) = symbol("ceph_write");
   int (*ceph_fsync)(ceph::Client*, int, int) = symbol("ceph_fsync");
+  int (*ceph_debug_get_fd_caps)(ceph::Client*, int) = symbol("ceph_debug_get_fd_caps");
   int (*ceph_lazyio_synchronize)(ceph::Client*, int, std::int64_t,
                                  std::size_t) = symbol("ceph_lazyio_synchronize");
   int (*ceph_ftruncate)(ceph::Client*, int, std::int64_t) = symbol("ceph_ftruncate");

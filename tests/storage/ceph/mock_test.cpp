@@ -58,6 +58,25 @@ TEST_F(CephMock, AReadThatLacksItsFirstBytesIsMadeAgain) {
   }
 }
 
+// What the library keeps is copied under its lock; where it waits for servers, each piece waits.
+TEST_F(CephMock, PiecesOfAWriteAreSmallOnlyIfTheLibraryKeepsThem) {
+  constexpr std::int64_t mib = 1 << 20;
+  std::string bytes;
+  for (std::int64_t i = 0; i < 5 * mib / 8; ++i)
+    bytes.append(reinterpret_cast<const char*>(&i), sizeof i);
+  const auto longest_of_a_write = [&](int flags) {
+    const auto file = must_open(at("f", patient_s), O_RDWR | O_CREAT | O_TRUNC | flags);
+    faults.longest_write();
+    EXPECT_EQ(driver->pwrite(file, bytes.data(), bytes.size(), 0), 5 * mib);
+    EXPECT_EQ(test::read_file(path("f")), bytes);
+    return faults.longest_write();
+  };
+  EXPECT_EQ(longest_of_a_write(0), 4 * mib);
+  faults.let_buffer(true);
+  EXPECT_EQ(longest_of_a_write(0), mib);
+  EXPECT_EQ(longest_of_a_write(O_DSYNC), 4 * mib);
+}
+
 // The first call mounts the file system; calls that waited with it have timed out.
 TEST_F(CephLateCalls, WhatWaitsForTheMountNeverBegins) {
   const std::string before(1000, 'a');
