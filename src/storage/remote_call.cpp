@@ -144,7 +144,7 @@ std::int64_t RemoteCall::read(std::vector<char>& memory) {
   while (done < bytes_) {
     const std::int64_t wanted = std::min(bytes_ - done, piece_bytes);
     make_room(memory, wanted);
-    const std::int64_t got = read_piece(memory.data(), wanted, offset_ + done);
+    const std::int64_t got = read_piece(memory, wanted, offset_ + done);
     if (got < 0) return done > 0 ? done : got;
     if (got == 0) break;
     if (!copy(memory.data(), done, got, true)) break;

@@ -59,8 +59,10 @@ class RemoteCall : public BoundedCall {
   // The library's file is used no more by this call: to be said before it is answered, because a
   // close may follow.
   virtual void let_go() = 0;
-  // One call of the library each: bytes, or a negative errno.
-  virtual std::int64_t read_piece(char* memory, std::int64_t bytes, std::int64_t offset) = 0;
+  // One call of the library each: bytes, or a negative errno. The worker's memory has room for them
+  // and may be made larger.
+  virtual std::int64_t read_piece(std::vector<char>& memory, std::int64_t bytes,
+                                  std::int64_t offset) = 0;
   virtual std::int64_t write_piece(char* memory, std::int64_t bytes, std::int64_t offset) = 0;
   // How many bytes a call of write_piece() moves at most.
   virtual std::int64_t write_piece_max() { return piece_bytes; }

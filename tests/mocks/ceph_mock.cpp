@@ -7,14 +7,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <dirent.h>
@@ -52,11 +55,17 @@ struct State {
   int sleeping = 0;                 // reads that it has forgotten
   std::map<int, int> asked;         // how often for the status of an open file, by number
   std::condition_variable changed;  // of the last two
+  bool may_cache = true;
+  bool keeps = false;  // what a read has fetched, of one file
+  std::int64_t kept_from = 0;
+  std::int64_t kept_to = 0;
+  std::int64_t longest_read = 0;                                     // what a read asked for
+  std::int64_t bad_from = std::numeric_limits<std::int64_t>::max();  // as reads find
   // Closes of no open file and questions about one, and clients that end with an open one.
   int mistakes = 0;
   std::atomic<std::int64_t> lost_head = 0;  // bytes that the next read lacks
-  int rights = 0;            // to a file, of all clients
-  std::int64_t written = 0;  // by the longest write so far, in bytes
+  int rights = 0;                           // to a file, of all clients
+  std::int64_t written = 0;                 // by the longest write so far, in bytes
 };
 
 State& state() {
@@ -78,6 +87,25 @@ void sleep_if_forgotten(int number) {
   ++state().sleeping;
   state().changed.wait(lock, [&] { return !state().forgets || state().asked[number] != before; });
   --state().sleeping;
+}
+
+// Of a read.
+bool reaches_bad_bytes(std::int64_t bytes, std::int64_t offset) {
+  const std::lock_guard lock(state().mutex);
+  state().longest_read = std::max(state().longest_read, bytes);
+  return offset + bytes > state().bad_from;
+}
+
+// A read of bytes that it has not, if it keeps some, takes longer.
+void fetch(std::int64_t bytes, std::int64_t offset) {
+  {
+    const std::lock_guard lock(state().mutex);
+    if (!state().keeps) return;
+    if (offset >= state().kept_from && offset + bytes <= state().kept_to) return;
+    state().kept_from = offset;
+    state().kept_to = state().may_cache ? offset + bytes : offset;
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(4));
 }
 
 bool is_evicted(const ceph::Client* mount) {
@@ -171,6 +199,32 @@ void mock_ceph_lose_head(std::int64_t bytes) {
 int mock_ceph_sleeping() {
   const std::lock_guard lock(state().mutex);
   return state().sleeping;
+}
+
+// From now on, the servers let clients cache files, or do not.
+void mock_ceph_let_cache(bool on) {
+  const std::lock_guard lock(state().mutex);
+  state().may_cache = on;
+}
+
+// From now on, reads that reach beyond this offset fail.
+void mock_ceph_bad_from(std::int64_t offset) {
+  const std::lock_guard lock(state().mutex);
+  state().bad_from = offset;
+}
+
+// From now on, it keeps what a read has fetched until another one fetches something. What is not
+// there takes longer.
+void mock_ceph_keep_reads(bool on) {
+  const std::lock_guard lock(state().mutex);
+  state().keeps = on;
+  state().kept_from = state().kept_to = 0;
+}
+
+// What the longest read since the last such question asked for.
+std::int64_t mock_ceph_longest_read() {
+  const std::lock_guard lock(state().mutex);
+  return std::exchange(state().longest_read, 0);
 }
 
 // The number of the file that was opened last.
@@ -279,11 +333,19 @@ int ceph_read(ceph::Client* mount, int number, char* memory, std::int64_t bytes,
   return fallible("ceph_read", ceph_error, [&]() -> int {
     if (is_evicted(mount)) return -ESHUTDOWN;
     sleep_if_forgotten(number);
+    if (reaches_bad_bytes(bytes, offset)) return -EIO;
+    fetch(bytes, offset);
     const std::int64_t lost = std::min(state().lost_head.exchange(0), bytes);
     return static_cast<int>(
         or_error(pread(descriptor_of(number), memory, moved(static_cast<std::size_t>(bytes - lost)),
                        offset + lost)));
   });
+}
+
+int ceph_debug_get_fd_caps(ceph::Client*, int number) {
+  if (descriptor_of(number) < 0) return -EBADF;
+  const std::lock_guard lock(state().mutex);
+  return (state().may_cache ? ceph::may_cache : 0) | state().rights;
 }
 
 int ceph_write(ceph::Client*, int number, const char* memory, std::int64_t bytes,
@@ -301,11 +363,6 @@ int ceph_write(ceph::Client*, int number, const char* memory, std::int64_t bytes
 int ceph_fsync(ceph::Client*, int number, int) {
   return fallible("ceph_fsync", ceph_error,
                   [&]() -> int { return or_error(fsync(descriptor_of(number))); });
-}
-
-int ceph_debug_get_fd_caps(ceph::Client*, int) {
-  const std::lock_guard lock(state().mutex);
-  return state().rights;
 }
 
 int ceph_lazyio_synchronize(ceph::Client*, int, std::int64_t, std::size_t) {

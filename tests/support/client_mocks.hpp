@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -64,11 +65,22 @@ class CephMockFaults : public MockFaults {
   ~CephMockFaults() {
     forget_reads(false);
     let_buffer(false);
+    let_cache(true);
+    keep_reads(false);
+    bad_from(std::numeric_limits<std::int64_t>::max());
   }
 
   // From now on, reads sleep until their file's status is asked for.
   void forget_reads(bool on) { function<void(bool)>("mock_ceph_forget")(on); }
-  // How many do.
+  // Whether the servers let clients cache files.
+  void let_cache(bool on) { function<void(bool)>("mock_ceph_let_cache")(on); }
+  // What a read has fetched is there until another one fetches something; the rest takes longer.
+  void keep_reads(bool on) { function<void(bool)>("mock_ceph_keep_reads")(on); }
+  // Reads that reach beyond it fail.
+  void bad_from(std::int64_t offset) { function<void(std::int64_t)>("mock_ceph_bad_from")(offset); }
+  // What the longest read since the last such question asked for.
+  std::int64_t longest_read() { return function<std::int64_t()>("mock_ceph_longest_read")(); }
+  // How many sleep.
   int sleeping() { return function<int()>("mock_ceph_sleeping")(); }
   // The next read lacks as many of its first bytes, as the library's beside a file that grows.
   void lose_head(std::int64_t bytes) { function<void(std::int64_t)>("mock_ceph_lose_head")(bytes); }

@@ -38,8 +38,9 @@ struct Statx {
 inline constexpr std::uint32_t basic_members = 0x7ff;
 inline constexpr std::uint32_t version_member = 0x1000;
 
-// CEPH_CAP_FILE_BUFFER, of ceph_fs.h, which is not installed: writes may stay in this client's
-// cache.
+// Rights to a file, of ceph_fs.h, which is not installed. CEPH_CAP_FILE_CACHE: to keep what is
+// read. CEPH_CAP_FILE_BUFFER: to keep what is written for later.
+inline constexpr int may_cache = 1 << 10;
 inline constexpr int may_buffer = 1 << 13;
 
 // CEPH_SETATTR_...: members to set.

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <climits>
 #include <limits>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -23,6 +24,16 @@ std::uint64_t version_of(const ceph::Statx& from) {
   if ((from.mask & ceph::version_member) == 0) return 0;
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;  // keeps the two from making up for each other
   return from.version * odd + static_cast<std::uint64_t>(ns_of(from.changed));
+}
+
+// False: there is no memory.
+bool make_room(std::vector<char>& memory, std::int64_t bytes) {
+  try {
+    memory.resize(std::max(memory.size(), static_cast<std::size_t>(bytes)));
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -304,7 +315,7 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
   handle_ = std::make_shared<CephHandle>(mount);
   const int number = open_number(*mount, path);
   if (number < 0) return explained(*mount, path, number);
-  handle_->opened(number);
+  handle_->opened(number, (flags_ & O_DIRECT) != 0);
   Status status;
   if (const int error = status_of(*mount, status, nullptr); error != 0) return error;
   if (const int error = refusal_of_type(status.mode); error != 0) return error;
@@ -337,7 +348,7 @@ std::int64_t CephCall::open(const std::shared_ptr<CephMount>& mount, const std::
   return 0;
 }
 
-std::int64_t CephCall::read_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
+std::int64_t CephCall::read_at(char* memory, std::int64_t bytes, std::int64_t offset) {
   CephMount& mount = *handle_->mount();
   for (;;) {
     const std::int64_t got =
@@ -347,6 +358,44 @@ std::int64_t CephCall::read_piece(char* memory, std::int64_t bytes, std::int64_t
     if (got <= 0 || got == bytes) return got;
     bytes = got;
   }
+}
+
+// Of this client to the open file, now.
+bool CephCall::has_right(int right) {
+  CephMount& mount = *handle_->mount();
+  const int rights = mount.library().ceph_debug_get_fd_caps(mount.get(), handle_->number());
+  return rights > 0 && (rights & right) != 0;
+}
+
+CephReadahead::Reach CephCall::reach_of_read(std::int64_t bytes, std::int64_t offset) {
+  if (handle_->is_direct()) return {bytes};
+  CephReadahead& readahead = handle_->readahead();
+  const CephReadahead::Reach reach = readahead.begin(offset, bytes);
+  if (!reach.in_window) return reach;
+  // Without this right, the library keeps nothing of what it reads.
+  if (has_right(ceph::may_cache)) return reach;
+  readahead.drop(reach);
+  return {bytes};
+}
+
+std::int64_t CephCall::read_piece(std::vector<char>& memory, std::int64_t bytes,
+                                  std::int64_t offset) {
+  const CephReadahead::Reach reach = reach_of_read(bytes, offset);
+  const bool is_window = reach.bytes > bytes && make_room(memory, reach.bytes);
+  const auto begin = Clock::now();
+  const std::int64_t got = read_at(memory.data(), is_window ? reach.bytes : bytes, offset);
+  const auto took = Clock::now() - begin;
+  CephReadahead& readahead = handle_->readahead();
+  if (!is_window) {
+    readahead.end(reach, took);
+    return got;
+  }
+  // A slow one must not cost the call its time: the next ones are short.
+  if (got < 0 || took > handle_->mount()->address().timeout / 8) readahead.drop(reach);
+  if (got >= 0) return std::min(got, bytes);
+  // The bytes behind may be at fault.
+  const int over = may_begin();
+  return over != 0 ? over : read_at(memory.data(), bytes, offset);
 }
 
 std::int64_t CephCall::write_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
@@ -362,9 +411,7 @@ std::int64_t CephCall::write_piece(char* memory, std::int64_t bytes, std::int64_
 std::int64_t CephCall::write_piece_max() {
   constexpr std::int64_t kept_bytes = std::int64_t{1} << 20;
   if (synchronous_ || bytes_ <= kept_bytes) return piece_bytes;
-  CephMount& mount = *handle_->mount();
-  const int rights = mount.library().ceph_debug_get_fd_caps(mount.get(), handle_->number());
-  return rights > 0 && (rights & ceph::may_buffer) != 0 ? kept_bytes : piece_bytes;
+  return has_right(ceph::may_buffer) ? kept_bytes : piece_bytes;
 }
 
 std::int64_t CephCall::size_now() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "storage/ceph/mounts.hpp"
+#include "storage/ceph/readahead.hpp"
 #include "storage/remote_call.hpp"
 
 namespace ferry::storage {
@@ -28,8 +29,13 @@ class CephHandle {
   ~CephHandle();
   CephHandle(const CephHandle&) = delete;
   CephHandle& operator=(const CephHandle&) = delete;
-  // To be said once, before others have it.
-  void opened(int number) { number_.store(number, std::memory_order_relaxed); }
+  // To be said once, before others have it. `direct`: its reads want nothing from a cache.
+  void opened(int number, bool direct) {
+    number_.store(number, std::memory_order_relaxed);
+    direct_ = direct;
+  }
+  bool is_direct() const { return direct_; }
+  CephReadahead& readahead() { return readahead_; }
   // For a read of the file that has been slow until now: has a thread ask the servers for its size
   // if it is time to, which wakes reads that the library has forgotten (see CephCall::help). The
   // distance of questions grows with slow reads, whichever they are. Returns when the read is to
@@ -59,6 +65,8 @@ class CephHandle {
   const std::shared_ptr<CephMount> mount_;
   // -1: closed. The last user may not have seen yet what others did before they let go.
   std::atomic<int> number_{-1};
+  bool direct_ = false;
+  CephReadahead readahead_;
   std::list<int> place_{-1};  // in the list of its mount, if it is dropped
   std::atomic<unsigned> questions_{0};
   // Of wake().
@@ -96,7 +104,12 @@ class CephCall final : public RemoteCall {
   std::int64_t open(const std::shared_ptr<CephMount>& mount, const std::string& path);
   bool truncates_opened() const;
   int open_number(CephMount& mount, const std::string& path);
-  std::int64_t read_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
+  std::int64_t read_piece(std::vector<char>& memory, std::int64_t bytes,
+                          std::int64_t offset) override;
+  // How much to read there in place of `bytes`: as much, or also what the reads that follow want.
+  CephReadahead::Reach reach_of_read(std::int64_t bytes, std::int64_t offset);
+  bool has_right(int right);
+  std::int64_t read_at(char* memory, std::int64_t bytes, std::int64_t offset);
   std::int64_t write_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
   std::int64_t write_piece_max() override;
   std::int64_t size_now() override;

@@ -391,10 +391,11 @@ int Pvfs2Call::io(const Pvfs2Library& library, const Credential* who, const Piec
   return result;
 }
 
-std::int64_t Pvfs2Call::read_piece(char* memory, std::int64_t bytes, std::int64_t offset) {
+std::int64_t Pvfs2Call::read_piece(std::vector<char>& memory, std::int64_t bytes,
+                                   std::int64_t offset) {
   std::int64_t done = 0;
   const int error = ask([&](const Pvfs2Library& library, const Credential* who) {
-    return io(library, who, {memory, bytes, offset}, pvfs2::io_read, done);
+    return io(library, who, {memory.data(), bytes, offset}, pvfs2::io_read, done);
   });
   return error < 0 ? error : done;
 }

@@ -72,7 +72,8 @@ class Pvfs2Call final : public RemoteCall {
   int room_left();
   int io(const Pvfs2Library& library, const pvfs2::Credential* who, const Piece& piece,
          std::int32_t way, std::int64_t& done);
-  std::int64_t read_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
+  std::int64_t read_piece(std::vector<char>& memory, std::int64_t bytes,
+                          std::int64_t offset) override;
   std::int64_t write_piece(char* memory, std::int64_t bytes, std::int64_t offset) override;
   std::int64_t size_now() override;
 

@@ -1,8 +1,10 @@
 // A Ceph cluster whose servers end, hang or return while requests are in flight: the rig's. Tests
 // that kill servers need one that stores in files (FERRY_TEST_CEPH_DISK is set), and some need
 // ceph-fuse's mount.
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -159,6 +161,44 @@ TEST_F(CephFaults, ReadsFindWhatOthersWroteAfterTheyReadTheBytesBefore) {
     EXPECT_EQ(driver->simple(Kind::sync, written), 0);
     EXPECT_EQ(reader.simple(Kind::file_status, file), 0) << "lets clients cache it";
     EXPECT_TRUE(reader.finds(file, after, memory.data()));
+  }
+}
+
+// Windows of small reads in order come and go as the servers let this client cache the file.
+TEST_F(CephFaults, SmallReadsInOrderFindWhatOthersHaveSynced) {
+  constexpr std::size_t piece = 4096;
+  constexpr std::size_t pieces = 64;
+  const auto contents = [](std::int64_t version) {
+    return std::string(piece * pieces, 'a' + static_cast<char>(version % 26));
+  };
+  const auto written = make_file("f", contents(0));
+  const auto other = make_router();
+  test::StorageDriver reader(*other);
+  const test::DrivenFile file(reader, reader.must_open(at("f"), O_RDWR));
+  std::atomic<std::int64_t> begun{0};
+  std::atomic<std::int64_t> synced{0};
+  const std::jthread writer([&](const std::stop_token& over) {
+    for (std::int64_t version = 1; !over.stop_requested(); ++version) {
+      begun = version;
+      EXPECT_EQ(write(written, contents(version)), std::ssize(contents(version)));
+      EXPECT_EQ(driver->simple(Kind::sync, written), 0);
+      synced = version;
+      std::this_thread::sleep_for(std::chrono::milliseconds(version % 20));
+    }
+  });
+  std::string memory(piece, 'x');
+  for (std::size_t i = 0; i < test::scaled(20) * pieces; ++i) {
+    const std::int64_t oldest = synced;
+    const auto offset = static_cast<std::int64_t>(i % pieces * piece);
+    ASSERT_EQ(reader.pread(file, memory.data(), piece, offset), std::int64_t{piece});
+    const std::int64_t newest = begun;
+    for (const char found : memory) {
+      const std::int64_t age = (newest % 26 - (found - 'a') + 26) % 26;
+      ASSERT_LE(age, newest - oldest) << "read " << i;
+    }
+    if (i % pieces == pieces - 1) {
+      ASSERT_EQ(reader.simple(Kind::file_status, file), 0) << "lets clients cache it";
+    }
   }
 }
 
