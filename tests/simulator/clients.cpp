@@ -176,7 +176,7 @@ class Client {
     if (handle == own_[file]) call.opened = opened_[file];
 
     // Of a shortened read, what it did not get says nothing.
-    const bool may_be_short = got >= 0 && world_.errors_may_come();
+    const bool may_be_short = got >= 0 && world_.calls_may_be_short();
     const std::uint64_t wanted = may_be_short ? static_cast<std::uint64_t>(got) : bytes;
     world_.files[file].end_read(call, offset, wanted, got, buffer);
     give_up(buffer, bytes);
@@ -202,7 +202,7 @@ class Client {
   }
   void end_write(std::size_t file, unsigned value, std::uint64_t bytes, std::int64_t got) {
     world_.files[file].end_write(value, got);
-    if (got >= 0 && static_cast<std::uint64_t>(got) < bytes && !world_.errors_may_come())
+    if (got >= 0 && static_cast<std::uint64_t>(got) < bytes && !world_.calls_may_be_short())
       fail("a write is short");
   }
 
@@ -380,7 +380,8 @@ class Simulation {
     constexpr const char* names[] = {"no trouble",     "a disk hangs", "a loop starves",
                                      "a loop freezes", "a loop dies",  "a shutdown"};
     world_.settings = std::string(names[static_cast<std::size_t>(world_.trouble)]) +
-                      (world_.disks_fail ? ", disks fail" : "") + ", " +
+                      (world_.disks_fail ? ", disks fail" : "") +
+                      (world_.disks_shorten ? ", disks shorten" : "") + ", " +
                       std::to_string(options_.device_threads) + " clients, " +
                       std::to_string(options_.server_threads) + " loops, " +
                       std::to_string(options_.service_threads) + " services, " +
@@ -395,6 +396,7 @@ class Simulation {
     world_.trouble = all[choices_.below(std::size(all))];
     world_.trouble_ns = choices_.below(15 * millisecond);
     world_.disks_fail = choices_.one_in(3);
+    world_.disks_shorten = !world_.disks_fail && choices_.one_in(3);
     has_bulk_ = choices_.one_in(2);
   }
   void choose_disks() {
@@ -403,6 +405,7 @@ class Simulation {
     next_disks.long_delay_ns = choices_.below(3) * 3 * millisecond;
     next_disks.one_in_is_inline = choices_.below(4);
     next_disks.one_in_fails = world_.disks_fail ? choices_.between(8, 80) : 0;
+    next_disks.one_in_is_short = world_.disks_shorten ? choices_.between(2, 20) : 0;
     next_disks.tears = choices_.one_in(2);
     next_disks.cancels = choices_.one_in(2);
     next_disks.tells_versions = choices_.one_in(2);

@@ -139,6 +139,9 @@ SimulatedStorage::Job SimulatedStorage::make_job(storage::Operation& operation) 
 }
 
 void SimulatedStorage::choose_fate(Job& job) {
+  if (settings_.one_in_is_short > 0 && job.limit > 1 && !job.at_end &&
+      choices_.one_in(settings_.one_in_is_short))
+    job.limit = choices_.between(1, job.limit - 1);
   if (settings_.one_in_fails == 0 || !choices_.one_in(settings_.one_in_fails)) return;
   job.error = fault_errors[choices_.below(std::size(fault_errors))];
   const bool is_status = job.kind == Kind::file_status || job.kind == Kind::path_status;
@@ -152,7 +155,6 @@ void SimulatedStorage::choose_fate(Job& job) {
   } else if (job.limit > 1 && choices_.one_in(3)) {
     job.fate = Fate::shortened;
     job.limit = choices_.between(1, job.limit - 1);
-    if (job.kind == Kind::read) ++job.file->short_reads;
   } else {
     job.fate = choices_.one_in(2) ? Fate::refused : Fate::done_and_failed;
   }

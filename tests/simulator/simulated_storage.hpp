@@ -26,7 +26,9 @@ struct DiskSettings {
   std::uint64_t long_delay_ns = 0;     // and one in 20 this
   std::uint64_t one_in_is_inline = 0;  // executed by the server's thread; 0: none
   std::uint64_t one_in_fails = 0;      // 0: none
-  bool tears = true;                   // executes long transfers in parts
+  // Of reads and writes, where none fails: they move a part, and what is behind it by the next one.
+  std::uint64_t one_in_is_short = 0;
+  bool tears = true;  // executes long transfers in parts
   bool cancels = true;
   bool tells_versions = true;
   bool may_hang = true;  // so that bulk transfers do not make blocking calls on it
@@ -53,7 +55,6 @@ class SimulatedStorage final : public storage::Storage {
     std::uint64_t version = 1;
     unsigned changes = 0;  // that have begun and not ended
     unsigned late = 0;     // changes that were answered and are still to come
-    unsigned short_reads = 0;
     struct Change {
       bool truncates;
       std::uint64_t offset;

@@ -34,6 +34,7 @@ enum class Trouble : std::uint8_t {
 struct World {
   Trouble trouble = Trouble::none;
   bool disks_fail = false;
+  bool disks_shorten = false;  // transfers, which then go on
   std::array<FileHistory, 3> files{FileHistory("0a"), FileHistory("0b"), FileHistory("1c")};
   LogHistory log;
   int clients_in_calls = 0;
@@ -67,6 +68,8 @@ struct World {
            (error == ETIMEDOUT || std::find(std::begin(fault_errors), std::end(fault_errors),
                                             error) != std::end(fault_errors));
   }
+  // Whether a device's call may return what the disk has moved.
+  bool calls_may_be_short() const { return errors_may_come() || disks_shorten; }
   bool errors_may_come() const { return disks_fail || is_disturbed || shuts_down; }
 
  private:
