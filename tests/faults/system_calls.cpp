@@ -178,6 +178,18 @@ FERRY_FAILING_URING(io_uring_register_files_update,
                     (ring, offset, files, count), EBADF, ENOMEM)
 FERRY_FAILING_URING(io_uring_register_ring_fd, (io_uring * ring), (ring), EBUSY, ENOMEM)
 
+// ferry::send_message(), which makes its system call past the C library.
+int __real__ZN5ferry12send_messageEiPKvmi(int socket, const void* message, std::size_t bytes,
+                                          int descriptor);
+int __wrap__ZN5ferry12send_messageEiPKvmi(int socket, const void* message, std::size_t bytes,
+                                          int descriptor);
+int __wrap__ZN5ferry12send_messageEiPKvmi(int socket, const void* message, std::size_t bytes,
+                                          int descriptor) {
+  const int error = failing("sendmsg", {ENOBUFS, EPIPE, ECONNRESET});
+  if (error != 0) return error;
+  return __real__ZN5ferry12send_messageEiPKvmi(socket, message, bytes, descriptor);
+}
+
 // It takes the descriptor in any case.
 int __real_close(int file);
 int __wrap_close(int file);
