@@ -5,7 +5,8 @@ take turns (A B C C B A), and each sample is a new client, so reads come from th
 moves files in pieces of 4 MiB, 4 at once (ferry-micro streams). Writes end with a sync.
 
 ceph-streams   fio on ceph-fuse, one file per stream. fio makes one call after another (psync) on its
-               own ceph-fuse with default settings, helped by page cache and readahead.
+               own ceph-fuse with default settings, helped by page cache and readahead. Bare calls of
+               libcephfs are the minimum for a write.
 ceph-mapped    a program that reads a file in calls of 1 MiB, in a folder of ferry-mount (which ferry run
                --map makes) and on a new ceph-fuse with default settings.
 ceph-striping  one large file on one OSD of CephFS, and striped over four. Each OSD has a rate limit,
@@ -123,6 +124,12 @@ def fio_on_fuse(kind: str, size: int, streams: int) -> float:
         return max(job["job_runtime"] for job in json.loads(done)["jobs"]) / 1000
 
 
+def bare_ceph(size: int, streams: int) -> float:
+    """Writes the same files by bare calls of libcephfs; seconds."""
+    numbers = ("--threads", streams, "--depth", 4, "--bytes", size)
+    return figure("bare-ceph", CEPH_CONFIGURATION, "stream", *numbers)
+
+
 def ceph_streams(options: argparse.Namespace) -> None:
     """See the module."""
     size = options.bytes or 256 * MIB
@@ -134,6 +141,8 @@ def ceph_streams(options: argparse.Namespace) -> None:
                     "Ferry": lambda kind=kind, streams=streams: stream(kind, uri("stream"), size, streams),
                     "fio": lambda kind=kind, streams=streams: fio_on_fuse(kind, size, streams),
                 }
+                if kind == "write":
+                    ways["bare libcephfs"] = lambda streams=streams: bare_ceph(size, streams)
                 compare(f"ceph {kind}, {streams} of {size // MIB} MiB", ways, "fio", target, options)
 
 
