@@ -1,4 +1,5 @@
 // Bytes: where they go, of any alignment, and when others see them.
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -248,10 +249,13 @@ TEST_P(Conformance, AppendsByTwoStoragesAllArrive) {
   const std::unique_ptr<Storage> storages[] = {make_another_storage(), make_another_storage()};
   constexpr std::size_t record = 100;
   const std::uint64_t rounds = test::scaled(100);
+  std::atomic<int> opened = 0;
   test::at_once("appends by two storages", 2, [&](std::uint64_t index) {
     StorageDriver own(*storages[index]);
     File* const file = own.must_open(at("f"), O_WRONLY | O_APPEND);
     std::uint64_t end = 0;
+    for (++opened; opened < 2;)
+      std::this_thread::yield();
     for (std::uint64_t round = 0; round < rounds; ++round) {
       const std::string data = pattern(record, index * 100'000 + round);
       ASSERT_EQ(own.append(file, data.data(), record, end), std::int64_t{record});

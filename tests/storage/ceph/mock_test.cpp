@@ -1,7 +1,9 @@
 // Storage `ceph` on a mock of libcephfs: abandoned calls, forks, and checks the library lacks.
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -106,6 +108,27 @@ TEST_F(CephLateCalls, WhatWaitsForItsTurnNeverBegins) {
   EXPECT_EQ(holder.next().result, 100);
   await_late_calls();
   EXPECT_EQ(test::file_size(path("f")), 100);
+}
+
+// So do bulk transfers beside a runtime.
+TEST_F(CephLateCalls, AnAppendWaitsForThatOfAnotherStorage) {
+  const auto file = must_open(at("f", patient_s), O_RDWR | O_CREAT);
+  const auto another = make_router({.ceph_library = test::ceph_mock});
+  StorageDriver other(*another);
+  File* const twin = other.must_open(at("f", patient_s), O_RDWR);
+  test::DrivenTransfer first(Kind::append, file, memory.data(), 100);
+  test::DrivenTransfer second(Kind::append, twin, memory.data(), 50);
+  faults.hang("ceph_write");
+  driver->start(first);
+  ASSERT_TRUE(eventually([&] { return faults.inside() == 1; }));
+  other.start(second);
+  for (int i = 0; i < 20 && faults.inside() < 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  faults.hang("");
+  EXPECT_EQ(driver->next().result, 100);
+  EXPECT_EQ(other.next().result, 50);
+  EXPECT_EQ(other.close(twin), 0);
+  EXPECT_EQ(test::file_size(path("f")), 150);
 }
 
 // Also if the file is closed meanwhile, and for new opens.
