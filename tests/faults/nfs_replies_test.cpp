@@ -1,5 +1,5 @@
 // Each reply of an NFS server (one in this process) is an error, says that half was moved, or does
-// not come, for every one that a device program gets, mounting included.
+// not come, for every one that a device program or bulk transfers get, mounting included.
 #include <cerrno>
 #include <cstdint>
 #include <iostream>
@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "faults/device_program.hpp"
+#include "faults/nfs_bulk_program.hpp"
 #include "faults/resources.hpp"
 #include "storage/router.hpp"
 #include "support/depth.hpp"
@@ -86,8 +87,45 @@ void PrintTo(const NfsSetup& setup, std::ostream* out) {
   *out << setup.name;
 }
 
-class NfsReplies : public testing::TestWithParam<NfsSetup> {
+// A server whose n-th reply has the fault.
+class SpoiledReplies {
  protected:
+  SpoiledReplies() {
+    server_.spoil([this](std::string_view encoder, void* reply) { spoil(encoder, reply); });
+    server_.lose([this](std::string_view encoder) { return is_lost(encoder); });
+  }
+
+  bool loses() const { return fault_ == ReplyFault::lost; }
+  std::string settings() const { return loses() ? "&timeout=1" : "&timeout=60"; }
+  bool is_expected(int error) const {
+    return error == (loses() ? ETIMEDOUT : error_->error) || error == EIO;
+  }
+  // Calls run() with each fault of each reply, and with some that are late.
+  template <class Run>
+  void fail_each(const Run& run) {
+    std::uint64_t points = 0;
+    for (const ReplyFault fault : reply_faults) {
+      SCOPED_TRACE(reply_fault_names[static_cast<std::size_t>(fault)]);
+      fault_ = fault;
+      const auto run_with = [&](std::uint64_t n) {
+        error_ = &server_errors[n % std::size(server_errors)];
+        point_.arm(n);
+        run();
+        point_.disarm();
+      };
+      run_with(never);  // what is made once for the process
+      points += for_every_point(
+          point_,
+          [&](std::uint64_t n) {
+            run_with(n);
+            SCOPED_TRACE(struck_);
+          },
+          loses() ? (is_deep() ? 5 : 50) : 1);
+      if (testing::Test::HasFailure()) return;
+    }
+    std::cout << "[  POINTS  ] " << points << '\n';
+  }
+
   // On the server's thread.
   void spoil(std::string_view encoder, void* reply) {
     if (fault_ == ReplyFault::lost) return;
@@ -118,49 +156,26 @@ class NfsReplies : public testing::TestWithParam<NfsSetup> {
   std::string struck_;
 };
 
+class NfsReplies : public SpoiledReplies, public testing::TestWithParam<NfsSetup> {};
+
 TEST_P(NfsReplies, EachFailsOnce) {
-  server_.spoil([this](std::string_view encoder, void* reply) { spoil(encoder, reply); });
-  server_.lose([this](std::string_view encoder) { return is_lost(encoder); });
   TestedFile file;
   file.write = [this](std::string_view bytes) { server_.put("f", bytes); };
   file.read = [this] { return server_.contents("f"); };
   file.exists = [this] { return server_.has("f"); };
   file.remove = [this] { server_.remove("f"); };
   const ByteSources sources;
-  std::uint64_t points = 0;
-  for (const ReplyFault fault : reply_faults) {
-    SCOPED_TRACE(reply_fault_names[static_cast<std::size_t>(fault)]);
-    fault_ = fault;
-    const bool is_lost = fault == ReplyFault::lost;
-    file.path = server_.uri("f", is_lost ? "&timeout=1" : "&timeout=60");
+  fail_each([&] {
+    file.path = server_.uri("f", settings());
     const FaultInForce in_force{
-        point_,
-        [&](int error) {
-          return is_lost ? error == ETIMEDOUT || error == EIO
-                         : error == error_->error || error == EIO;
-        },
-        is_lost, true, [&] { return fault == ReplyFault::error && struck_ == "zdr_WRITE3res"; }};
-    const auto run = [&](std::uint64_t n) {
-      error_ = &server_errors[n % std::size(server_errors)];
-      point_.arm(n);
-      OneCallerRig<storage::Storage> rig(storage::make_router({}), GetParam().placement,
-                                         GetParam().cache_pages);
-      rig.align_memory();
-      DeviceProgram(*rig.calls, file, rig.memory, in_force, sources, GetParam().cache_pages > 0)
-          .run();
-      point_.disarm();
-    };
-    run(never);  // what is made once for the process
-    points += for_every_point(
-        point_,
-        [&](std::uint64_t n) {
-          run(n);
-          SCOPED_TRACE(struck_);
-        },
-        is_lost ? (is_deep() ? 5 : 50) : 1);
-    if (HasFailure()) return;
-  }
-  std::cout << "[  POINTS  ] " << points << '\n';
+        point_, [&](int error) { return is_expected(error); }, loses(), true,
+        [&] { return fault_ == ReplyFault::error && struck_ == "zdr_WRITE3res"; }};
+    OneCallerRig<storage::Storage> rig(storage::make_router({}), GetParam().placement,
+                                       GetParam().cache_pages);
+    rig.align_memory();
+    DeviceProgram(*rig.calls, file, rig.memory, in_force, sources, GetParam().cache_pages > 0)
+        .run();
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(, NfsReplies,
@@ -168,6 +183,17 @@ INSTANTIATE_TEST_SUITE_P(, NfsReplies,
                                          NfsSetup{"Compute"},
                                          NfsSetup{"FewPages", device::Placement::service, 4}),
                          [](const auto& test) { return std::string(test.param.name); });
+
+class NfsRepliesInBulk : public SpoiledReplies, public testing::Test {};
+
+TEST_F(NfsRepliesInBulk, EachFailsOnce) {
+  fail_each([&] {
+    NfsBulkProgram program(
+        server_, settings() + "&connections=2", point_,
+        [&](int error) { return is_expected(error); }, loses());
+    program.run();
+  });
+}
 
 }  // namespace
 }  // namespace ferry::test

@@ -17,6 +17,7 @@
 
 #include "bulk/scheduler.hpp"
 #include "faults/bulk_program.hpp"
+#include "faults/each_system_call.hpp"
 #include "faults/resources.hpp"
 #include "faults/runtime_program.hpp"
 #include "faults/system_calls.hpp"
@@ -30,43 +31,6 @@
 
 namespace ferry::test {
 namespace {
-
-// What an error of the system may become: the error of the call, or -EIO.
-bool is_expected(int error) {
-  return struck_with(error) || error == EIO;
-}
-
-// Runs it for every point.
-template <class Program>
-void fail_each_call(const Program& program) {
-  const Resources before = resources_after([&] {
-    system_calls().arm(never);
-    program();
-  });
-  const std::int64_t mapped_before = mapped_bytes();
-  std::uint64_t points = 0;
-  for (std::uint64_t shift = 0; shift < (is_deep() ? 3 : 1); ++shift) {
-    points += for_every_point(system_calls(), [&](std::uint64_t n) {
-      choose_system_error(n + shift);
-      system_calls().arm(n);
-      program();
-      system_calls().disarm();
-      SCOPED_TRACE(struck_call());
-      EXPECT_EQ(mapped_bytes(), mapped_before) << "memory stays mapped";
-      expect_resources(before);
-    });
-    if (testing::Test::HasFailure()) return;
-  }
-  std::cout << "[  POINTS  ] " << points << '\n';
-  for_pairs_of_points(system_calls(), [&](std::uint64_t n, std::uint64_t m) {
-    choose_system_error(n);
-    system_calls().arm(n, m);
-    program();
-    system_calls().disarm();
-    EXPECT_EQ(mapped_bytes(), mapped_before) << "memory stays mapped";
-    expect_resources(before);
-  });
-}
 
 class RuntimeSetups : public testing::TestWithParam<RuntimeSetup> {};
 
@@ -250,7 +214,7 @@ class BulkSetups : public testing::TestWithParam<bulk::Route> {};
 
 TEST_P(BulkSetups, EachCallFailsOnce) {
   const ScratchDirectory scratch(build_folder());
-  fail_each_call([&] { run_engine(GetParam(), scratch, system_calls(), is_expected); });
+  fail_each_call([&] { run_engine(GetParam(), scratch, system_calls(), is_of_a_system_call); });
 }
 
 INSTANTIATE_TEST_SUITE_P(, BulkSetups, testing::Values(bulk::Route::automatic, bulk::Route::direct),
