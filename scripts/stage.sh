@@ -359,6 +359,7 @@ test_on_nfs() {
   steadily build/release/runtime_tests --gtest_brief=1 --gtest_filter='*Nfs*'
   steadily build/release/bulk_tests --gtest_brief=1 --gtest_filter='*Nfs*'
   steadily build/release/setup_faults_tests --gtest_brief=1 --gtest_filter='NfsServer*'
+  steadily build/release/histories_tests --gtest_brief=1 --gtest_filter='*Served*NFS*'
   pytest_steadily tests/python/test_remote_storages.py
   pytest_steadily lab/tests/run/test_remote_bench.py
   steadily build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*'
@@ -367,10 +368,18 @@ test_on_nfs() {
   steadily build/release/hdf5_tests --gtest_brief=1 --gtest_filter='*/NFS'
   pytest_steadily tests/python/test_unchanged_programs.py tests/python/test_mpi_io.py tests/python/test_hdf5.py -k NFS
   if [[ -x build/release/ferry-checkpoint ]]; then
+    test_recorded_ranks NFS
     FERRY_PROFILE='' tests/examples/checkpoint_remote_test.sh build/release/ferry-checkpoint "$FERRY_TEST_NFS" mpiexec -n
   else
     printf 'absent: collective I/O, which needs an MPI library\n'
   fi
+}
+
+# SERVER: what ranks and plain calls find there of each other's writes.
+test_recorded_ranks() {
+  FERRY_PROFILE='' steadily timeout 120 mpiexec -n 2 build/release/collective_mpi_tests --gtest_brief=1 \
+    "--gtest_filter=*RecordedRanks*/$1" ||
+    setup_die "histories of ranks on $1 broke a promise, or did not end within 120 s"
 }
 
 # In memory, which is three times faster. The kernel waits for ceph-fuse without a bound, so this test
@@ -385,6 +394,9 @@ test_on_ceph() {
   pytest_steadily tests/python/test_rig_network.py
   pytest_steadily tests/python/test_ceph.py lab/tests/studies/test_storages_network.py
   pytest_steadily lab/tests/run/test_remote_bench.py -k CEPH
+  steadily timeout 300 build/release/histories_tests --gtest_brief=1 --gtest_filter='*Served*CEPH*' ||
+    setup_die "histories of CephFS broke a promise, or did not end within 300 s"
+  if [[ -x build/release/ferry-checkpoint ]]; then test_recorded_ranks CEPH; fi
   steadily timeout 60 build/release/programs_tests --gtest_brief=1 --gtest_filter='*StoredFiles*' ||
     setup_die "files of CephFS beside those that are measured failed, or did not end within 60 s"
   steadily timeout 120 build/release/fuse_tests --gtest_brief=1 --gtest_filter='*/Ceph' ||
