@@ -16,7 +16,7 @@ struct AppendTurn {
     return of_inode<AppendTurn>(device, inode);
   }
 
-  std::mutex mutex;
+  std::timed_mutex mutex;
 };
 
 }  // namespace ferry::storage

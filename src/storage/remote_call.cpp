@@ -170,6 +170,7 @@ std::int64_t RemoteCall::write(std::vector<char>& memory, std::int64_t offset) {
 
 std::int64_t RemoteCall::append(std::vector<char>& memory) {
   const std::lock_guard turn(appending_->mutex);
+  if (const int over = may_begin(); over != 0) return over;
   const std::int64_t end = size_now();
   if (end < 0) return end;
   const std::int64_t written = write(memory, end);

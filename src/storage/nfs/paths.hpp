@@ -50,6 +50,9 @@ class NfsCalls {
   // Writes all of `data`; returns bytes or an errno.
   std::int64_t write(NfsFile& file, const char* data, std::size_t bytes, std::uint64_t offset);
 
+  // When the whole chain must be over.
+  NfsClock::time_point deadline() const { return deadline_; }
+
   // The file that the last call may change late, after -ETIMEDOUT; see NfsRpc::waits().
   const std::shared_ptr<LateChanges>& late_changes() const { return late_changes_; }
 

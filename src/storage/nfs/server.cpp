@@ -29,10 +29,12 @@ void NfsServer::execute(Operation& operation, const std::string& path,
   auto* file = static_cast<NfsFile*>(operation.file);
   std::unique_ptr<NfsRpc> rpc = take_rpc();
   NfsCalls calls(*library_, address_, *rpc, known_.load(std::memory_order_relaxed));
+  std::unique_lock<std::timed_mutex> turn;  // of an append, until it is known whether it is late
   switch (operation.kind) {
     case Kind::append:
     case Kind::write:
-      operation.result = append(calls, operation);
+      turn = std::unique_lock(file->appending->mutex, calls.deadline());
+      operation.result = turn.owns_lock() ? append(calls, operation) : -ETIMEDOUT;
       break;
     case Kind::truncate:
       operation.result =
@@ -233,7 +235,8 @@ int NfsServer::open(NfsCalls& calls, Operation& operation, const NfsExport& from
 
 std::int64_t NfsServer::append(NfsCalls& calls, Operation& operation) {
   auto& file = static_cast<NfsFile&>(*operation.file);
-  const std::lock_guard turn(file.appending->mutex);
+  // The one before may be late.
+  if (const int late = file.changes->error(); late != 0) return late;
   NfsAttributes attributes;
   if (const int error = calls.get_attributes(file.handle, attributes); error != 0) return error;
   std::uint64_t end = attributes.status.size_bytes;

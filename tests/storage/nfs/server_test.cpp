@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "storage/remote_call.hpp"
 #include "storage/router.hpp"
 #include "support/fake_nfs_server.hpp"
 #include "support/in_a_child.hpp"
@@ -39,6 +41,15 @@ class NfsServerFaults : public testing::Test {
   }
   std::int64_t write(File* file, const std::string& bytes, std::int64_t offset = 0) {
     return driver->pwrite(file, bytes.data(), bytes.size(), offset);
+  }
+  // Until an append to the file has its turn.
+  static void wait_for_turn(File* file) {
+    std::timed_mutex& turn = static_cast<RemoteFile*>(file)->appending->mutex;
+    ASSERT_TRUE(test::eventually([&] {
+      if (!turn.try_lock()) return true;
+      turn.unlock();
+      return false;
+    }));
   }
   std::int64_t sync(File* file) { return driver->simple(Kind::sync, file); }
   std::int64_t truncate(File* file, std::int64_t bytes) {
@@ -205,6 +216,39 @@ TEST_F(NfsServerFaults, AWriteThatWasGivenUpNeverLandsOverLaterOnes) {
   ASSERT_TRUE(test::eventually([&] { return write(other, "newer") == 5; }));
   EXPECT_EQ(sync(file), 0);
   EXPECT_EQ(server.contents("f"), "newer");
+}
+
+// The server has the bytes of the first append, and its answer does not come.
+TEST_F(NfsServerFaults, AnAppendThatWaitedForALateOneIsRefused) {
+  const auto file = open("f", "&timeout=1");
+  const auto other = open("f", "&timeout=60");
+  server.lose([](std::string_view encoder) { return encoder == "zdr_WRITE3res"; });
+  test::DrivenTransfer late(Kind::append, file, "late!", 5);
+  driver->start(late);
+  wait_for_turn(file);
+  test::DrivenTransfer behind(Kind::append, other, "newer", 5);
+  driver->start(behind);
+  driver->next();
+  driver->next();
+  EXPECT_EQ(late.result, -ETIMEDOUT);
+  EXPECT_EQ(behind.result, -ETIMEDOUT);
+  EXPECT_EQ(server.contents("f"), "late!");
+}
+
+TEST_F(NfsServerFaults, AnAppendWaitsForItsTurnNoLongerThanItsTime) {
+  const auto file = open("f", "&timeout=60&connections=1");
+  const auto other = open("f", "&timeout=1");
+  server.hold();
+  test::DrivenTransfer first(Kind::append, file, "first", 5);
+  driver->start(first);
+  wait_for_turn(file);
+  test::DrivenTransfer behind(Kind::append, other, "newer", 5);
+  driver->start(behind);
+  EXPECT_EQ(&driver->next(), &behind);
+  EXPECT_EQ(behind.result, -ETIMEDOUT);
+  server.release();
+  EXPECT_EQ(&driver->next(), &first);
+  EXPECT_EQ(first.result, 5);
 }
 
 TEST_F(NfsServerFaults, AFileIsRefusedForALateWriteOfAnOpeningThatIsClosed) {
