@@ -76,6 +76,16 @@ def test_a_test_of_ctest_that_fails_again_is_a_failure(folder: Path, times: int)
     assert noted == []
 
 
+def test_a_run_of_ctest_that_does_not_end_is_a_failure(folder: Path) -> None:
+    make_ctest(folder, [1, 0])
+    temporary = folder / "build/toy/Testing/Temporary"
+    temporary.mkdir(parents=True)
+    (temporary / "LastTestsFailed.log").write_text("1:room.Test/0  # of 0\n")
+    status, output, noted = steadily(folder, "ctest_steadily toy -R nothing --no-tests=error")
+    assert status != 0, output
+    assert noted == []
+
+
 def test_many_that_fail_are_failures(folder: Path) -> None:
     make_ctest(folder, [1, 1, 1, 1])
     status, output, noted = steadily(folder, "ctest_steadily toy --output-on-failure")
@@ -118,6 +128,17 @@ def test_tests_of_pytest(folder: Path, times: int, passes: bool) -> None:
     status, output, noted = steadily(folder, "pytest_steadily test_toy.py")
     assert (status == 0) == passes, output
     assert noted == (["test_toy.py::test_toy"] if times == 1 else [])
+
+
+def test_a_session_of_pytest_that_stops_is_a_failure(folder: Path) -> None:
+    (folder / "test_toy.py").write_text(
+        "import pytest, subprocess\n\n"
+        "def test_toy():\n    assert subprocess.run(['./fails_at_first', 'count', '1']).returncode == 0\n\n"
+        "def test_end():\n    pytest.exit('stops', 3)\n"
+    )
+    status, output, noted = steadily(folder, "pytest_steadily test_toy.py")
+    assert status != 0, output
+    assert noted == []
 
 
 def test_a_file_that_pytest_cannot_read_is_a_failure(folder: Path) -> None:
