@@ -142,6 +142,8 @@ class CachedReads {
   // Before a child that no handler of fork sees. `flags` are those of clone(2).
   void before_child(int flags);
   void after_fork_in_child();
+  // Whether this is a child that no handler of fork saw.
+  bool is_in_child() const;
   // Before the program closes that stream, as the GNU tools do when they end: a report that goes
   // there is made now.
   void closing_standard_error();
@@ -181,7 +183,6 @@ class CachedReads {
   bool seek_here(int descriptor, off_t offset, int whence, off_t& reached);
   void count_seek(int descriptor, off_t offset, int whence);
   void give_back_slowly(int descriptor);
-  bool is_in_child() const;
   ssize_t read_served(Slot& slot, std::uint64_t word, const iovec* vectors, int count,
                       off_t offset);
   std::uint64_t count_and_offer(int descriptor, std::uint64_t word, unsigned cost);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdarg>
+#include <cstring>
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -25,6 +26,7 @@
 using ferry::iobuf::either;
 using ferry::iobuf::Files;
 using ferry::iobuf::next;
+using ferry::iobuf::or_kernel;
 using ferry::iobuf::TrackedFile;
 using ferry::run::before_control;
 using ferry::run::CachedReads;
@@ -215,12 +217,14 @@ FERRY_STANDS_IN(int, close_range, unsigned first, unsigned last, int flags) {
   Files::instance().release_all("close_range");
   if ((static_cast<unsigned>(flags) & CLOSE_RANGE_UNSHARE) != 0) CachedReads::instance().stop();
   const DescriptorChange change(first, last);
-  return next<int(unsigned, unsigned, int), "close_range">()(first, last, flags);
+  return static_cast<int>(
+      or_kernel<int(unsigned, unsigned, int), "close_range">(SYS_close_range, first, last, flags));
 }
 FERRY_STANDS_IN(void, closefrom, int first) {
   Files::instance().release_all("closefrom");
   const DescriptorChange change(static_cast<unsigned>(std::max(first, 0)), ~0U);
-  next<void(int), "closefrom">()(first);
+  if (auto* original = next<void(int), "closefrom">(); original != nullptr) return original(first);
+  ferry::kernel_call(SYS_close_range, std::max(first, 0), ~0U, 0);
 }
 
 // ---- moving data -------------------------------------------------------------------------------
@@ -357,6 +361,15 @@ FERRY_VECTORS_AT(pwritev, &TrackedFile::pwrite, not_served)
 FERRY_VECTORS_AT(pwritev64, &TrackedFile::pwrite, not_served)
 
 // With flags: they are the kernel's to honour.
+#define FERRY_WRITTEN_WITH_FLAGS(name)                                                            \
+  FERRY_STANDS_IN(ssize_t, name, int descriptor, const iovec* vectors, int count, off_t offset,   \
+                  int flags) {                                                                    \
+    release(descriptor, #name);                                                                   \
+    return next<ssize_t(int, const iovec*, int, off_t, int), #name>()(descriptor, vectors, count, \
+                                                                      offset, flags);             \
+  }
+FERRY_WRITTEN_WITH_FLAGS(pwritev2)
+FERRY_WRITTEN_WITH_FLAGS(pwritev64v2)
 #define FERRY_VECTORS_WITH_FLAGS(name)                                                            \
   FERRY_STANDS_IN(ssize_t, name, int descriptor, const iovec* vectors, int count, off_t offset,   \
                   int flags) {                                                                    \
@@ -430,7 +443,7 @@ FERRY_STANDS_IN(int, dup, int descriptor) {
     Files::instance().closing(to);                                     \
     const DescriptorChange change(to);                                 \
     const int copy = next<int(__VA_ARGS__), #name>() parameters;       \
-    Files::instance().copied(copy);                                    \
+    Files::instance().copied(copy >= 0 ? copy : to); /* it is open */  \
     return copy;                                                       \
   }
 FERRY_DUP_TO(dup2, (from, to), int from, int to)
@@ -585,6 +598,38 @@ FERRY_STANDS_IN(int, sendmmsg, int socket, mmsghdr* messages, unsigned count, in
 }
 
 FERRY_STANDS_IN(int, pidfd_getfd, int process, int descriptor, unsigned flags) {
-  CachedReads::instance().give_back_positions();  // it may be this process
-  return next<int(int, int, unsigned), "pidfd_getfd">()(process, descriptor, flags);
+  // It may be this process.
+  Files::instance().release_all("pidfd_getfd");
+  CachedReads::instance().give_back_positions();
+  const auto copy = static_cast<int>(or_kernel<int(int, int, unsigned), "pidfd_getfd">(
+      SYS_pidfd_getfd, process, descriptor, flags));
+  Files::instance().copied(copy);
+  return copy;
+}
+
+void ferry::run::received(const msghdr& message) {
+  auto* header = const_cast<msghdr*>(&message);
+  for (cmsghdr* control = CMSG_FIRSTHDR(header); control != nullptr;
+       control = CMSG_NXTHDR(header, control)) {
+    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t bytes = control->cmsg_len - CMSG_LEN(0);
+    for (std::size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(control) + at, sizeof descriptor);
+      Files::instance().copied(descriptor);
+    }
+  }
+}
+FERRY_STANDS_IN(ssize_t, recvmsg, int socket, msghdr* message, int flags) {
+  const ssize_t got = next<ssize_t(int, msghdr*, int), "recvmsg">()(socket, message, flags);
+  if (got >= 0 && Files::buffers()) ferry::run::received(*message);
+  return got;
+}
+FERRY_STANDS_IN(int, recvmmsg, int socket, mmsghdr* messages, unsigned count, int flags,
+                timespec* timeout) {
+  const int got = next<int(int, mmsghdr*, unsigned, int, timespec*), "recvmmsg">()(
+      socket, messages, count, flags, timeout);
+  for (int i = 0; i < got && Files::buffers(); ++i)
+    ferry::run::received(messages[i].msg_hdr);
+  return got;
 }

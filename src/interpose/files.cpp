@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <new>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/kernel_call.hpp"
+#include "interpose/cached_reads.hpp"
 #include "interpose/say.hpp"
 
 namespace ferry::iobuf {
@@ -143,10 +145,19 @@ void TrackedFile::abandon() {
   is_released_ = true;
 }
 
+namespace {
+
+alignas(Files) constinit std::byte files_memory[sizeof(Files)];
+
+}  // namespace
+
 Files& Files::instance() {
-  alignas(Files) static std::byte memory[sizeof(Files)];
-  static Files& files = *new (memory) Files;
-  return files;
+  return *std::launder(reinterpret_cast<Files*>(files_memory));
+}
+
+void Files::begin() {
+  const auto* files = new (files_memory) Files;
+  has_rules.store(!files->settings_.rules.empty(), std::memory_order_release);
 }
 
 Files::Files() {
@@ -158,24 +169,29 @@ Files::Files() {
   }
   if (!settings_.error.empty())
     say({"ferry-iobuf: FERRY_IOBUF: ", settings_.error, "; nothing is buffered\n"});
-  constexpr int inherited_max = 32;  // a program is seldom given others
-  for (int descriptor = 0; buffers() && descriptor < inherited_max; ++descriptor)
-    copied(descriptor);
+  if (settings_.rules.empty()) return;
+  DIR* const folder = opendir("/proc/self/fd");
+  if (folder == nullptr) return;
+  while (const dirent* const one = readdir(folder))
+    if (one->d_name[0] != '.' && std::atoi(one->d_name) != dirfd(folder))
+      add_copy(std::atoi(one->d_name));
+  closedir(folder);
 }
 
 void Files::opened(int descriptor, const char* path, int flags) {
-  if (!buffers()) return;
+  if (!buffers() || run::CachedReads::instance().is_in_child()) return;
   struct stat status {};
-  if (find_status(descriptor, status) != 0) {
+  if (const long error = find_status(descriptor, status); error != 0) {
+    if (error == -EBADF) return;  // another thread has closed it
     // It may be one that is buffered, or that will be by another descriptor.
-    const std::lock_guard lock(mutex_);
+    const Locked lock(mutex_);
     release_all_locked("a file could not be told");
     is_unsure_ = true;
     return;
   }
   if (!S_ISREG(status.st_mode)) return;
   const int saved = errno;
-  const std::lock_guard lock(mutex_);
+  const Locked lock(mutex_);
   forget_stale(descriptor);
   try {
     buffer(descriptor, path, flags, status);
@@ -207,10 +223,19 @@ void Files::buffer(int descriptor, const char* path, int flags, const struct sta
 }
 
 void Files::copied(int descriptor) {
-  note(descriptor, [&](const struct stat& status) { unbuffered_.add(descriptor, status); });
+  if (buffers()) add_copy(descriptor);
+}
+
+void Files::add_copy(int descriptor) {
+  note(descriptor, [&](const struct stat& status) {
+    for (const auto& [other, file] : files_)
+      if (file->is(status)) release_now(*file, "another descriptor");
+    unbuffered_.add(descriptor, status);
+  });
 }
 
 void Files::mapped(int descriptor) {
+  if (!buffers()) return;
   release(descriptor, "mmap");
   note(descriptor, [&](const struct stat& status) { unbuffered_.add_mapped(status); });
 }
@@ -218,9 +243,9 @@ void Files::mapped(int descriptor) {
 template <class Add>
 void Files::note(int descriptor, Add&& add) {
   struct stat status {};
-  if (!buffers() || descriptor < 0) return;
+  if (descriptor < 0 || run::CachedReads::instance().is_in_child()) return;
   const int saved = errno;
-  const std::lock_guard lock(mutex_);
+  const Locked lock(mutex_);
   try {
     const long error = find_status(descriptor, status);
     if (error != 0) {
@@ -246,15 +271,15 @@ void Files::forget_stale(int descriptor) {
 
 FilePointer Files::find(int descriptor) {
   if (!may_track(descriptor)) return nullptr;
-  const std::lock_guard lock(mutex_);
+  const Locked lock(mutex_);
   const auto found = files_.find(descriptor);
   return found != files_.end() ? found->second : nullptr;
 }
 
 int Files::closing(int descriptor) {
   const FilePointer file = find(descriptor);
-  if (file == nullptr) return 0;
-  const std::lock_guard lock(mutex_);
+  if (file == nullptr || run::CachedReads::instance().is_in_child()) return 0;
+  const Locked lock(mutex_);
   files_.erase(descriptor);
   tracked[static_cast<std::size_t>(descriptor)] = false;
   const int error = release_now(*file, "");
@@ -268,7 +293,7 @@ void Files::release(int descriptor, const char* why) {
 
 void Files::release_file(const struct stat& status, const char* why) {
   if (!buffers()) return;
-  const std::lock_guard lock(mutex_);
+  const Locked lock(mutex_);
   for (const auto& [descriptor, file] : files_)
     if (file->is(status)) release_now(*file, why);
 }
@@ -281,9 +306,25 @@ void Files::release_named(int folder, const char* path, const char* why) {
   errno = saved;
 }
 
+void Files::flush_named(int folder, const char* path) {
+  if (!buffers()) return;
+  struct stat status {};
+  // Without a path: the descriptor itself.
+  if (path == nullptr) return flush_descriptor(folder);
+  if (kernel_call(SYS_newfstatat, folder, path, &status, 0) == 0) flush_file(status);
+}
+
+void Files::flush_descriptor(int descriptor) {
+  if (const FilePointer file = find(descriptor)) {
+    const auto held = file->lock();
+    const Inside inside;
+    if (!file->is_released()) file->flush();
+  }
+}
+
 void Files::flush_all() {
   if (!buffers()) return;
-  const std::lock_guard lock(mutex_);
+  const Locked lock(mutex_);
   for (const auto& [descriptor, file] : files_) {
     const auto held = file->lock();
     if (!file->is_released()) file->flush();
@@ -292,7 +333,7 @@ void Files::flush_all() {
 
 bool Files::flush_file(const struct stat& status) {
   if (!buffers()) return false;
-  const std::lock_guard lock(mutex_);
+  const Locked lock(mutex_);
   bool is_buffered = false;
   for (const auto& [descriptor, file] : files_) {
     if (!file->is(status)) continue;
@@ -306,19 +347,20 @@ bool Files::flush_file(const struct stat& status) {
 
 void Files::release_all(const char* why) {
   if (!buffers()) return;
-  const std::lock_guard lock(mutex_);
+  const Locked lock(mutex_);
   release_all_locked(why);
 }
 
 void Files::stop(const char* why) {
   if (!buffers()) return;
-  const std::lock_guard lock(mutex_);
+  const Locked lock(mutex_);
   release_all_locked(why);
   is_unsure_ = true;
 }
 
 void Files::release_and_lock(const char* why) {
   mutex_.lock();
+  is_inside = true;
   release_all_locked(why);
 }
 
@@ -349,7 +391,7 @@ void Files::record(TrackedFile& file) try {
 
 void Files::finish() {
   if (!buffers()) return;
-  const std::lock_guard lock(mutex_);
+  const Locked lock(mutex_);
   if (is_finished_) return;
   is_finished_ = true;
   for (const auto& [descriptor, file] : files_) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/stat.h>
@@ -74,10 +75,25 @@ class Files {
  public:
   // Never destroyed, because programs use files to their very end.
   static Files& instance();
+  // When this library begins, and not before: a program's own malloc may call us.
+  static void begin();
 
   // Whether any file may be buffered. Without that no lock is taken: a handler of a signal, and a
-  // child that no handler of fork sees, would find it held by a thread that does not go on.
-  bool buffers() const { return !settings_.rules.empty(); }
+  // child that no handler of fork sees, would find it held by a thread that does not go on. False
+  // too where this thread already is in here, and its malloc calls us.
+  static bool buffers() { return has_rules.load(std::memory_order_acquire) && !is_inside; }
+  // What is called of this thread meanwhile passes by.
+  class Inside {
+   public:
+    Inside() : was_(std::exchange(is_inside, true)) {}
+    ~Inside() { is_inside = was_; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    const bool was_;
+  };
+
   // Called for a newly opened file: buffers it if a rule matches and it is suitable.
   void opened(int descriptor, const char* path, int flags);
   // Called for a copy of a descriptor, or one that was inherited; negative: none. That of which it
@@ -85,7 +101,7 @@ class Files {
   void copied(int descriptor);
   // Called before a descriptor is mapped.
   void mapped(int descriptor);
-  bool wants(const char* path) const { return settings_.rule_for(path) != nullptr; }
+  bool wants(const char* path) const { return buffers() && settings_.rule_for(path) != nullptr; }
   // False for almost all that are not buffered. It comes before every call, so it is one load.
   static bool may_track(int descriptor) {
     return static_cast<unsigned>(descriptor) < descriptors_max &&
@@ -100,6 +116,8 @@ class Files {
   void release_file(const struct stat& status, const char* why);
   // That has this name, if any.
   void release_named(int folder, const char* path, const char* why);
+  void flush_named(int folder, const char* path);
+  void flush_descriptor(int descriptor);
   // Writes its buffers; false if it has none.
   bool flush_file(const struct stat& status);
   void flush_all();
@@ -108,23 +126,35 @@ class Files {
   void stop(const char* why);
   // Releases all and keeps the table locked, so that no other thread adds one; then unlock().
   void release_and_lock(const char* why);
-  void unlock() { mutex_.unlock(); }
+  void unlock() {
+    is_inside = false;
+    mutex_.unlock();
+  }
+  // Whether this thread has them locked by release_and_lock().
+  static bool are_locked_here() { return is_inside; }
   // Releases all and reports the counters, once; nothing is buffered afterwards.
   void finish();
 
  private:
+  struct Locked {
+    explicit Locked(std::mutex& mutex) : lock(mutex) {}
+    const std::lock_guard<std::mutex> lock;
+    const Inside inside;
+  };
   Files();
   void release_all_locked(const char* why);
   void forget_stale(int descriptor);
   void buffer(int descriptor, const char* path, int flags, const struct stat& status);
   // `add` to the unbuffered ones; without memory nothing more is buffered.
+  void add_copy(int descriptor);
   template <class Add>
   void note(int descriptor, Add&& add);
   void record(TrackedFile& file);
   void print_summary();
 
   static constexpr unsigned descriptors_max = 65536;
-  // Outside the object, which needs a guard to be found.
+  static inline constinit thread_local bool is_inside = false;
+  static inline constinit std::atomic<bool> has_rules{false};
   static inline constinit std::array<std::atomic<bool>, descriptors_max> tracked{};
 
   BufferingSettings settings_;
@@ -136,6 +166,22 @@ class Files {
   // A descriptor that is not here may be of any file, or calls come unseen: nothing more is
   // buffered.
   bool is_unsure_ = false;
+};
+
+// Around a fork without handlers: in the parent and in a child that returns, too.
+class LockedOverFork {
+ public:
+  LockedOverFork() : is_locked_(Files::buffers()) {
+    if (is_locked_) Files::instance().release_and_lock("fork");
+  }
+  ~LockedOverFork() {
+    if (is_locked_) Files::instance().unlock();
+  }
+  LockedOverFork(const LockedOverFork&) = delete;
+  LockedOverFork& operator=(const LockedOverFork&) = delete;
+
+ private:
+  const bool is_locked_;
 };
 
 }  // namespace ferry::iobuf

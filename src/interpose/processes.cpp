@@ -23,6 +23,7 @@
 #include "interpose/streams.hpp"
 
 using ferry::iobuf::Files;
+using ferry::iobuf::LockedOverFork;
 using ferry::iobuf::next;
 using ferry::run::CachedReads;
 using ferry::run::DescriptorChange;
@@ -47,21 +48,21 @@ bool is_child_of_vfork() {
 // After fork, both processes share the file's position, and each could write the buffers. So write
 // them before, and stop buffering.
 void before_fork() {
-  if (Files::instance().buffers()) {
+  if (Files::buffers()) {
     ferry::iobuf::lock_streams();
     Files::instance().release_and_lock("fork");
   }
   CachedReads::instance().before_fork();
 }
 void after_fork_in_parent() {
-  if (!Files::instance().buffers()) return;
+  if (!Files::are_locked_here()) return;
   Files::instance().unlock();
   ferry::iobuf::unlock_streams();
 }
 void after_fork_in_child() {
   own_memory();
   CachedReads::instance().after_fork_in_child();
-  if (!Files::instance().buffers()) return;
+  if (!Files::are_locked_here()) return;
   Files::instance().unlock();
   ferry::iobuf::unlock_streams_in_child();
 }
@@ -73,7 +74,7 @@ void finish_all() {
 }
 
 __attribute__((constructor)) void begin() {
-  Files::instance();
+  Files::begin();
   CachedReads::instance().start();
   if (void* page = ferry::make_page_that_forks_empty(); page != nullptr) {
     owner = new (page) std::atomic<pid_t>{0};
@@ -242,23 +243,45 @@ FERRY_STANDS_IN(const char*, __asan_default_options) {
 // ---- children that no handler of fork sees -----------------------------------------------------
 
 FERRY_STANDS_IN(pid_t, _Fork, void) {
-  Files::instance().release_all("fork");
+  const LockedOverFork locked;
   CachedReads::instance().before_child(0);
-  return next<pid_t(), "_Fork">()();
+  if (auto* original = next<pid_t(), "_Fork">(); original != nullptr) return original();
+  return static_cast<pid_t>(next<long(long, ...), "syscall">()(SYS_clone, SIGCHLD, 0, 0, 0, 0));
 }
-#define FERRY_CLONE(name)                                                                    \
-  FERRY_STANDS_IN(int, name, int (*function)(void*), void* stack, int flags, void* argument, \
-                  ...) {                                                                     \
-    std::va_list rest;                                                                       \
-    va_start(rest, argument);                                                                \
-    std::array<void*, 3> words{};                                                            \
-    for (void*& word : words)                                                                \
-      word = va_arg(rest, void*);                                                            \
-    va_end(rest);                                                                            \
-    if ((flags & CLONE_VM) == 0) Files::instance().release_all("clone");                     \
-    CachedReads::instance().before_child(flags);                                             \
-    return next<int(int (*)(void*), void*, int, void*, ...), #name>()(                       \
-        function, stack, flags, argument, words[0], words[1], words[2]);                     \
+
+namespace {
+
+struct ChildOfClone {
+  int (*function)(void*);
+  void* argument;
+};
+// In its own memory. The parent, which holds the locks, returns elsewhere.
+int begin_child_of_clone(void* memory) {
+  const ChildOfClone child = *static_cast<ChildOfClone*>(memory);
+  if (Files::are_locked_here()) Files::instance().unlock();
+  return child.function(child.argument);
+}
+
+}  // namespace
+
+#define FERRY_CLONE(name)                                                                      \
+  FERRY_STANDS_IN(int, name, int (*function)(void*), void* stack, int flags, void* argument,   \
+                  ...) {                                                                       \
+    std::va_list rest;                                                                         \
+    va_start(rest, argument);                                                                  \
+    std::array<void*, 3> words{};                                                              \
+    for (void*& word : words)                                                                  \
+      word = va_arg(rest, void*);                                                              \
+    va_end(rest);                                                                              \
+    auto* original = next<int(int (*)(void*), void*, int, void*, ...), #name>();               \
+    if ((flags & CLONE_VM) != 0 || function == nullptr) {                                      \
+      CachedReads::instance().before_child(flags);                                             \
+      return original(function, stack, flags, argument, words[0], words[1], words[2]);         \
+    }                                                                                          \
+    const LockedOverFork locked;                                                               \
+    CachedReads::instance().before_child(flags);                                               \
+    ChildOfClone child{function, argument};                                                    \
+    return original(begin_child_of_clone, stack, flags, &child, words[0], words[1], words[2]); \
   }
 FERRY_CLONE(clone)
 FERRY_CLONE(__clone)
@@ -268,6 +291,7 @@ FERRY_CLONE(__clone)
 namespace {
 
 extern "C" __attribute__((used)) void* ferry_run_before_vfork() {
+  Files::instance().release_all("vfork");
   CachedReads::instance().before_child(CLONE_VM | CLONE_VFORK);
   return reinterpret_cast<void*>(next<pid_t(), "vfork">());
 }

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 
 #include <dlfcn.h>
 
+#include "base/kernel_call.hpp"
 #include "interpose/cached_reads.hpp"
 #include "interpose/files.hpp"
 
@@ -60,11 +62,22 @@ Function* next() {
   return reinterpret_cast<Function*>(Original<name>::get());
 }
 
+// The next function of that name, or the system call where an older C library has none.
+template <class Function, FunctionName name, class... Words>
+long or_kernel(long number, Words... words) {
+  if (auto* original = next<Function, name>(); original != nullptr) return original(words...);
+  const long result = kernel_call(number, words...);
+  if (result >= 0) return result;
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
 // Out of line, because few descriptors are buffered.
 template <class Ours, class Theirs>
 __attribute__((noinline, cold)) auto either_slowly(int descriptor, Ours ours, Theirs theirs) {
   if (const FilePointer file = Files::instance().find(descriptor)) {
     const auto held = file->lock();
+    const Files::Inside inside;
     if (!file->is_released()) return ours(*file);
   }
   return theirs();

@@ -7,13 +7,16 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "interpose/descriptor_calls.hpp"
 #include "interpose/standing_in.hpp"
 
 using ferry::iobuf::Files;
+using ferry::iobuf::LockedOverFork;
 using ferry::iobuf::next;
 using ferry::run::before_control;
 using ferry::run::CachedReads;
@@ -70,26 +73,49 @@ void give_back_before(long number, const Words& words) {
   }
 }
 
+bool makes_process(long number, const Words& words) {
+  switch (number) {
+    case SYS_clone:
+      return (words[0] & CLONE_VM) == 0;
+    case SYS_clone3:  // the arguments begin with the flags
+      return (*reinterpret_cast<const std::uint64_t*>(words[0]) & CLONE_VM) == 0;
+#ifdef SYS_fork
+    case SYS_fork:
+      return true;
+#endif
+    default:
+      return false;
+  }
+}
+
 // Buffers are below the C library's functions: a bare call that moves data, or whose outcome
 // depends on what was written, finds none.
-void release_before(long number) {
+void release_before(long number, const Words& words) {
+  Files& files = Files::instance();
+  constexpr const char* why = "a bare system call";
+  const auto release = [&](long descriptor) { files.release(static_cast<int>(descriptor), why); };
   switch (number) {
     case SYS_io_uring_setup:
-      return Files::instance().stop("io_uring");
+      return files.stop("io_uring");
     case SYS_io_setup:
     case SYS_io_submit:
-      return Files::instance().stop("io_submit");
-#ifdef SYS_open
-    case SYS_open:
-    case SYS_creat:
+      return files.stop("libaio");
+    case SYS_mmap:
+      if ((words[3] & MAP_ANONYMOUS) == 0) files.mapped(static_cast<int>(words[4]));
+      return;
+#ifdef SYS_stat
     case SYS_stat:
     case SYS_lstat:
-    case SYS_dup2:
-    case SYS_fork:
 #endif
-    case SYS_openat:
-    case SYS_openat2:
-    case SYS_open_by_handle_at:
+    case SYS_newfstatat:
+    case SYS_statx:
+    case SYS_fstat:
+    case SYS_sync:
+    case SYS_syncfs:
+    case SYS_fsync:
+    case SYS_fdatasync:
+    case SYS_utimensat:
+      return files.flush_all();
     case SYS_read:
     case SYS_readv:
     case SYS_pread64:
@@ -101,36 +127,43 @@ void release_before(long number) {
     case SYS_pwritev:
     case SYS_pwritev2:
     case SYS_lseek:
-    case SYS_truncate:
     case SYS_ftruncate:
     case SYS_fallocate:
-    case SYS_fstat:
-    case SYS_newfstatat:
-    case SYS_statx:
-    case SYS_sync:
-    case SYS_syncfs:
-    case SYS_fsync:
-    case SYS_fdatasync:
-    case SYS_sendfile:
-    case SYS_splice:
-    case SYS_copy_file_range:
-    case SYS_mmap:
-    case SYS_ioctl:
     case SYS_fcntl:
     case SYS_flock:
     case SYS_dup:
-    case SYS_dup3:
     case SYS_close:
+      return release(words[0]);
+#ifdef SYS_dup2
+    case SYS_dup2:
+#endif
+    case SYS_dup3:
+      release(words[1]);  // is closed
+      return release(words[0]);
+    case SYS_sendfile:
+      release(words[1]);
+      return release(words[0]);
+    case SYS_splice:
+    case SYS_copy_file_range:
+      release(words[2]);
+      return release(words[0]);
+#ifdef SYS_open
+    case SYS_open:
+    case SYS_creat:
+#endif
+    case SYS_openat:
+    case SYS_openat2:
+    case SYS_open_by_handle_at:
+    case SYS_truncate:
+    case SYS_ioctl:
     case SYS_close_range:
-    case SYS_clone:
-    case SYS_clone3:
     case SYS_pidfd_getfd:
     case SYS_execve:
     case SYS_execveat:
     case SYS_exit_group:
     case SYS_sendmsg:
     case SYS_sendmmsg:
-      return Files::instance().release_all("a bare system call");
+      return files.release_all(why);
     default:
       return;
   }
@@ -167,7 +200,7 @@ FERRY_STANDS_IN(long, syscall, long number, ...) {
   for (long& word : words)
     word = va_arg(rest, long);
   va_end(rest);
-  release_before(number);
+  release_before(number, words);
   give_back_before(number, words);
   std::optional<DescriptorChange> change;
   switch (number) {
@@ -196,10 +229,13 @@ FERRY_STANDS_IN(long, syscall, long number, ...) {
     default:
       break;
   }
-  if (number == SYS_mmap && static_cast<int>(words[4]) >= 0)
-    Files::instance().mapped(static_cast<int>(words[4]));
+  std::optional<LockedOverFork> locked;
+  if (makes_process(number, words)) locked.emplace();
   const long result = next<long(long, ...), "syscall">()(number, words[0], words[1], words[2],
                                                          words[3], words[4], words[5]);
+  locked.reset();
   Files::instance().copied(new_descriptor(number, words[1], result));
+  if (number == SYS_recvmsg && result >= 0)
+    ferry::run::received(*reinterpret_cast<const msghdr*>(words[1]));
   return result;
 }

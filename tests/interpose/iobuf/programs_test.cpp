@@ -133,7 +133,7 @@ TEST_F(Programs, SeeTheirFilesByInheritedDescriptors) {
 }
 
 TEST_F(Programs, FindWhatIsCutAndHowLargeFilesAre) {
-  for (const char* what : {"cut", "sizes", "temporary", "bare"})
+  for (const char* what : {"cut", "sizes", "temporary", "bare", "times"})
     same_with_and_without(what, "");
 }
 
@@ -160,6 +160,16 @@ TEST_F(Programs, DoTheSameByManyDescriptors) {
     for (std::size_t file = 1; file < 4; ++file)
       EXPECT_TRUE(same_bytes(with[file], without[file])) << file;
   }
+}
+
+TEST_F(Programs, MayHaveAnAllocatorOfTheirOwn) {
+  const Done without = run(FERRY_OWN_MALLOC " " + plain_);
+  const Done with = run(buffered("*.dat", summary_) + "timeout 20 " FERRY_OWN_MALLOC " " + file_);
+  EXPECT_EQ(without.status, 0);
+  EXPECT_EQ(with.status, 0);
+  EXPECT_EQ(with.output, without.output);
+  EXPECT_TRUE(same_bytes(read_file(file_), read_file(plain_)));
+  EXPECT_NE(take_summary().find("100 writes of 7 bytes became 1 of 700"), std::string::npos);
 }
 
 TEST_F(Programs, BufferOnceOtherDescriptorsAreClosed) {

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -157,6 +158,15 @@ static void with_forks_of_threads(const char* path) {
   pthread_t writer;
   require(pthread_create(&writer, NULL, write_lines, (void*)path) == 0, "pthread_create");
   for (; forks_to_come > 0; --forks_to_come) {
+    // Sees no handler of fork.
+    const pid_t bare =
+        forks_to_come % 2 == 0 ? _Fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (bare == 0) {
+      const int other = open(path, O_RDONLY);
+      _exit(other >= 0 && close(other) == 0 ? 4 : 1);
+    }
+    int end = 0;
+    require(waitpid(bare, &end, 0) == bare && WEXITSTATUS(end) == 4, "waitpid");
     const pid_t child = fork();
     if (child == 0) {
       FILE* const other = fopen("/dev/null", "r");
@@ -230,6 +240,33 @@ static void opened_beside_others(const char* path) {
     see_each_other(file, other);
     require(close(other) == 0 && close(file) == 0, "close");
   }
+
+  // A copy that is not made closes nothing.
+  other = open(path, O_RDWR);
+  require(dup2(-1, other) == -1, "dup2");
+  file = open(path, O_RDWR);
+  see_each_other(file, other);
+  require(close(other) == 0 && close(file) == 0, "close");
+
+  // Nor does a child of vfork.
+  other = open(path, O_RDWR);
+  const pid_t child = vfork();
+  if (child == 0) {
+    close(other);
+    _exit(0);
+  }
+  require(waitpid(child, NULL, 0) == child, "waitpid");
+  file = open(path, O_RDWR);
+  see_each_other(file, other);
+  require(close(other) == 0 && close(file) == 0, "close");
+
+  file = open(path, O_RDWR);
+  const struct iovec two = {"XY", 2};
+  require(write(file, "abcd", 4) == 4 && pwritev2(file, &two, 1, -1, 0) == 2, "pwritev2");
+  require(pwritev2(file, &two, 1, 1, 0) == 2, "pwritev2");
+  char seen[8] = "";
+  require(pread(file, seen, 7, 0) == 7 && close(file) == 0, "pread");
+  printf("%s\n", seen);
 
   other = open(path, O_WRONLY | O_APPEND);
   file = open(path, O_RDWR);
@@ -341,6 +378,24 @@ static void sizes(const char* path) {
   require(close(file) == 0, "close");
 }
 
+// Times that the program sets stay.
+static void times(const char* path) {
+  const struct timespec old[2] = {{1000, 0}, {2000, 0}};
+  const struct timeval older[2] = {{500, 0}, {600, 0}};
+  for (int way = 0; way < 4; ++way) {
+    const int file = opened(path);
+    struct stat status;
+    if (way == 0) require(futimens(file, old) == 0, "futimens");
+    if (way == 1) require(utimensat(AT_FDCWD, path, old, 0) == 0, "utimensat");
+    if (way == 2) require(utimes(path, older) == 0, "utimes");
+    if (way == 3) require(futimes(file, older) == 0, "futimes");
+    require(fstat(file, &status) == 0, "fstat");
+    printf("%lld ", (long long)status.st_mtime);
+    require(close(file) == 0 && stat(path, &status) == 0, "close");
+    printf("%lld\n", (long long)status.st_mtime);
+  }
+}
+
 // A descriptor that comes back by a socket, and those of temporary files.
 static void with_socket(const char* path) {
   int pair[2];
@@ -360,7 +415,10 @@ static void with_socket(const char* path) {
   int other = -1;
   memcpy(&other, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof other);
   see_each_other(file, other);
-  require(close(other) == 0 && close(file) == 0, "close");
+  require(close(file) == 0, "close");
+  const int again = open(path, O_RDWR);
+  see_each_other(again, other);
+  require(close(other) == 0 && close(again) == 0, "close");
 }
 
 static void temporary(const char* path) {
@@ -556,6 +614,7 @@ int main(int count, char** arguments) {
              {"after", opened_after_others},
              {"cut", cut_by_another},
              {"sizes", sizes},
+             {"times", times},
              {"socket", with_socket},
              {"temporary", temporary},
              {"cloned", cloned},
