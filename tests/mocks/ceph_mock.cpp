@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -59,7 +60,10 @@ struct State {
   bool keeps = false;  // what a read has fetched, of one file
   std::int64_t kept_from = 0;
   std::int64_t kept_to = 0;
-  std::int64_t longest_read = 0;                                     // what a read asked for
+  std::int64_t longest_read = 0;  // what a read asked for
+  int reads = 0;
+  int rights_asked = 0;                                              // how often
+  int stripe_bytes = 1 << 22;                                        // of all files
   std::int64_t bad_from = std::numeric_limits<std::int64_t>::max();  // as reads find
   // Closes of no open file and questions about one, and clients that end with an open one.
   int mistakes = 0;
@@ -93,6 +97,7 @@ void sleep_if_forgotten(int number) {
 bool reaches_bad_bytes(std::int64_t bytes, std::int64_t offset) {
   const std::lock_guard lock(state().mutex);
   state().longest_read = std::max(state().longest_read, bytes);
+  ++state().reads;
   return offset + bytes > state().bad_from;
 }
 
@@ -227,6 +232,22 @@ std::int64_t mock_ceph_longest_read() {
   return std::exchange(state().longest_read, 0);
 }
 
+// How many reads there have been, and how often a client asked for its rights to a file.
+int mock_ceph_reads() {
+  const std::lock_guard lock(state().mutex);
+  return state().reads;
+}
+int mock_ceph_rights_asked() {
+  const std::lock_guard lock(state().mutex);
+  return state().rights_asked;
+}
+
+// The stripe unit of all files; 0: it cannot be known.
+void mock_ceph_stripe(int bytes) {
+  const std::lock_guard lock(state().mutex);
+  state().stripe_bytes = bytes;
+}
+
 // The number of the file that was opened last.
 int mock_ceph_last_number() {
   const std::lock_guard lock(state().mutex);
@@ -345,6 +366,7 @@ int ceph_read(ceph::Client* mount, int number, char* memory, std::int64_t bytes,
 int ceph_debug_get_fd_caps(ceph::Client*, int number) {
   if (descriptor_of(number) < 0) return -EBADF;
   const std::lock_guard lock(state().mutex);
+  ++state().rights_asked;
   return (state().may_cache ? ceph::may_cache : 0) | state().rights;
 }
 
@@ -471,12 +493,19 @@ int ceph_get_path_layout(ceph::Client*, const char*, int*, int*, int*, int*) {
   return -EOPNOTSUPP;
 }
 
-int ceph_get_file_layout(ceph::Client*, int, int*, int*, int*, int*) {
-  return -EOPNOTSUPP;
+int ceph_get_file_layout(ceph::Client*, int, int* stripe_bytes, int* stripe_count,
+                         int* object_bytes, int* pool) {
+  const std::lock_guard lock(state().mutex);
+  if (state().stripe_bytes == 0) return -EOPNOTSUPP;
+  *stripe_bytes = state().stripe_bytes;
+  *stripe_count = 1;
+  *object_bytes = 1 << 22;
+  *pool = 1;
+  return 0;
 }
 
-int ceph_get_pool_name(ceph::Client*, int, char*, std::size_t) {
-  return -ENOENT;
+int ceph_get_pool_name(ceph::Client*, int, char* name, std::size_t bytes) {
+  return std::snprintf(name, bytes, "data");
 }
 
 }  // extern "C"

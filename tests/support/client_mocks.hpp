@@ -68,6 +68,7 @@ class CephMockFaults : public MockFaults {
     let_cache(true);
     keep_reads(false);
     bad_from(std::numeric_limits<std::int64_t>::max());
+    stripe(1 << 22);
   }
 
   // From now on, reads sleep until their file's status is asked for.
@@ -80,6 +81,11 @@ class CephMockFaults : public MockFaults {
   void bad_from(std::int64_t offset) { function<void(std::int64_t)>("mock_ceph_bad_from")(offset); }
   // What the longest read since the last such question asked for.
   std::int64_t longest_read() { return function<std::int64_t()>("mock_ceph_longest_read")(); }
+  // How many reads there have been, and how often a client asked for its rights to a file.
+  int reads() { return function<int()>("mock_ceph_reads")(); }
+  int rights_asked() { return function<int()>("mock_ceph_rights_asked")(); }
+  // The stripe unit of all files; 0: it cannot be known.
+  void stripe(int bytes) { function<void(int)>("mock_ceph_stripe")(bytes); }
   // How many sleep.
   int sleeping() { return function<int()>("mock_ceph_sleeping")(); }
   // The next read lacks as many of its first bytes, as the library's beside a file that grows.

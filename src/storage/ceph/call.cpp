@@ -83,6 +83,18 @@ int CephHandle::close() {
                                       number_.exchange(-1, std::memory_order_relaxed));
 }
 
+// A window that ends where stripe units do needs no server which its read does not. (Objects hold
+// whole stripe units.)
+bool CephHandle::fits_windows() {
+  if (windows_ == Windows::unknown) {
+    Layout layout;
+    const bool fits = mount_->layout_of(number(), layout) == 0 && layout.stripe_bytes > 0 &&
+                      layout.stripe_bytes % CephReadahead::window_max == 0;
+    windows_ = fits ? Windows::fit : Windows::none;
+  }
+  return may_have_windows();
+}
+
 bool CephHandle::ask_size(const std::shared_ptr<CephHandle>& file) noexcept {
   unsigned idle = 0;
   if (!file->questions_.compare_exchange_strong(idle, asking)) return false;
@@ -356,6 +368,7 @@ std::int64_t CephCall::read_at(char* memory, std::int64_t bytes, std::int64_t of
     // While another client makes the file longer, a short read may lack its first bytes, and have
     // later ones in their place. One that is whole does not.
     if (got <= 0 || got == bytes) return got;
+    if (const int over = may_begin(); over != 0) return over;
     bytes = got;
   }
 }
@@ -368,28 +381,28 @@ bool CephCall::has_right(int right) {
 }
 
 CephReadahead::Reach CephCall::reach_of_read(std::int64_t bytes, std::int64_t offset) {
-  if (handle_->is_direct()) return {bytes};
-  CephReadahead& readahead = handle_->readahead();
-  const CephReadahead::Reach reach = readahead.begin(offset, bytes);
-  if (!reach.in_window) return reach;
+  const CephReadahead::Reach plain{.offset = offset, .bytes = bytes};
+  if (!handle_->may_have_windows()) return plain;
+  const CephReadahead::Reach reach = handle_->readahead().begin(offset, bytes);
   // Without this right, the library keeps nothing of what it reads.
-  if (has_right(ceph::may_cache)) return reach;
-  readahead.drop(reach);
-  return {bytes};
+  if (!reach.is_window || (handle_->fits_windows() && has_right(ceph::may_cache))) return reach;
+  handle_->readahead().drop(reach);
+  return plain;
 }
 
 std::int64_t CephCall::read_piece(std::vector<char>& memory, std::int64_t bytes,
                                   std::int64_t offset) {
-  const CephReadahead::Reach reach = reach_of_read(bytes, offset);
-  const bool is_window = reach.bytes > bytes && make_room(memory, reach.bytes);
-  const auto begin = Clock::now();
-  const std::int64_t got = read_at(memory.data(), is_window ? reach.bytes : bytes, offset);
-  const auto took = Clock::now() - begin;
   CephReadahead& readahead = handle_->readahead();
-  if (!is_window) {
-    readahead.end(reach, took);
-    return got;
+  CephReadahead::Reach reach = reach_of_read(bytes, offset);
+  if (reach.is_window && !make_room(memory, reach.bytes)) {
+    readahead.drop(reach);
+    reach = {.offset = offset, .bytes = bytes};
   }
+  const auto begin = Clock::now();
+  const std::int64_t got = read_at(memory.data(), reach.bytes, offset);
+  const auto took = Clock::now() - begin;
+  if (got >= 0) readahead.end(reach, got, took);
+  if (!reach.is_window) return got;
   // A slow one must not cost the call its time: the next ones are short.
   if (got < 0 || took > handle_->mount()->address().timeout / 8) readahead.drop(reach);
   if (got >= 0) return std::min(got, bytes);

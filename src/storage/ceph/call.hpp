@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <string>
@@ -32,10 +33,13 @@ class CephHandle {
   // To be said once, before others have it. `direct`: its reads want nothing from a cache.
   void opened(int number, bool direct) {
     number_.store(number, std::memory_order_relaxed);
-    direct_ = direct;
+    if (direct) windows_ = Windows::none;
   }
-  bool is_direct() const { return direct_; }
   CephReadahead& readahead() { return readahead_; }
+  // Whether reads may be made in windows. While that is not known, they may, but a window waits
+  // for fits_windows(), which asks the library for the layout once.
+  bool may_have_windows() const { return windows_ != Windows::none; }
+  bool fits_windows();
   // For a read of the file that has been slow until now: has a thread ask the servers for its size
   // if it is time to, which wakes reads that the library has forgotten (see CephCall::help). The
   // distance of questions grows with slow reads, whichever they are. Returns when the read is to
@@ -65,7 +69,8 @@ class CephHandle {
   const std::shared_ptr<CephMount> mount_;
   // -1: closed. The last user may not have seen yet what others did before they let go.
   std::atomic<int> number_{-1};
-  bool direct_ = false;
+  enum class Windows : std::uint8_t { unknown, fit, none };
+  std::atomic<Windows> windows_{Windows::unknown};
   CephReadahead readahead_;
   std::list<int> place_{-1};  // in the list of its mount, if it is dropped
   std::atomic<unsigned> questions_{0};
@@ -106,7 +111,7 @@ class CephCall final : public RemoteCall {
   int open_number(CephMount& mount, const std::string& path);
   std::int64_t read_piece(std::vector<char>& memory, std::int64_t bytes,
                           std::int64_t offset) override;
-  // How much to read there in place of `bytes`: as much, or also what the reads that follow want.
+  // What to read there in place of `bytes`: as much, or also what the reads that follow want.
   CephReadahead::Reach reach_of_read(std::int64_t bytes, std::int64_t offset);
   bool has_right(int right);
   std::int64_t read_at(char* memory, std::int64_t bytes, std::int64_t offset);

@@ -14,7 +14,7 @@ bool CephReadahead::Stream::gains() {
 }
 
 void CephReadahead::Stream::begin_anew() {
-  *this = {.name = name, .used = used, .start = next, .next = next};
+  *this = {.name = name, .used = used, .next = next};
 }
 
 CephReadahead::Stream* CephReadahead::stream_at(std::int64_t offset) {
@@ -29,39 +29,50 @@ CephReadahead::Stream* CephReadahead::stream_of(const Reach& read) {
 }
 
 CephReadahead::Reach CephReadahead::begin(std::int64_t offset, std::int64_t bytes) {
-  if (bytes > small_max) return {bytes};
+  Reach reach{.offset = offset, .bytes = bytes};
+  if (bytes > small_max) return reach;
   const std::lock_guard lock(mutex_);
   Stream* stream = stream_at(offset);
   if (stream == nullptr) {
     stream = &*std::ranges::min_element(streams_, {}, &Stream::used);
-    *stream = {.name = ++clock_, .start = offset, .next = offset};
+    *stream = {.name = ++clock_, .next = offset};
   }
   stream->used = ++clock_;
   stream->next = std::max(stream->next, offset + bytes);
-  if (offset + bytes <= stream->window_end) return {bytes, true, stream->name};
-  const std::int64_t run = offset - stream->start;
-  if (stream->rests || run < 2 * bytes) return {bytes, false, stream->name};
+  reach.stream = stream->name;
+  reach.in_window = offset + bytes <= stream->window_end;
+  const std::int64_t credit = stream->credit;
+  stream->add(reach.in_window ? 2 * bytes : bytes);
+  if (reach.in_window || stream->rests || credit < 2 * bytes) return reach;
   stream->window_begin = stream->window_end = 0;
-  if (!stream->gains()) {
-    stream->rests = true;
-    return {bytes, false, stream->name};
-  }
+  stream->rests = !stream->gains();
+  if (stream->rests) return reach;
   constexpr auto farthest = std::numeric_limits<std::int64_t>::max();
-  std::int64_t end = offset + std::min({run, window_max, farthest - offset});
-  // A window ends where objects do, so that it needs no server which its reads do not.
+  std::int64_t end = offset + std::min(credit, farthest - offset);
+  // A window ends where objects do, so that it needs no server which its read does not.
   const std::int64_t aligned = end - end % window_max;
   if (aligned >= offset + bytes) end = aligned;
+  if (end == offset + bytes) return reach;
   stream->window_begin = offset;
   stream->window_end = end;
-  return {end - offset, true, stream->name};
+  reach.bytes = end - offset;
+  reach.is_window = true;
+  stream->credit = credit - reach.bytes;
+  stream->add(2 * bytes);
+  return reach;
 }
 
-void CephReadahead::end(const Reach& read, Time took) {
+void CephReadahead::end(const Reach& read, std::int64_t got, Time took) {
   if (read.stream == 0) return;
   const std::lock_guard lock(mutex_);
   Stream* stream = stream_of(read);
   if (stream == nullptr) return;
-  if (read.in_window) {
+  if (got < read.bytes) {
+    stream->next = read.offset + got;
+    stream->window_end = std::min(stream->window_end, stream->next);
+  } else if (read.is_window) {
+    return;
+  } else if (read.in_window) {
     stream->within = std::min(stream->within, took);
     ++stream->reads_within;
   } else if (!stream->rests) {

@@ -1,6 +1,7 @@
 // Which reads of an open file of CephFS are in order, and how far to read ahead of them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -13,10 +14,12 @@ namespace ferry::storage {
 // let it: it is an ordinary read, under the right to cache that it holds. Nothing is kept here but
 // offsets and times.
 //
-// A window is at most as long as what was read in order before it, so no more than twice the bytes
-// are read whatever comes. The count begins anew after a window that was of no use. If reads within
-// windows are hardly faster than the ones before, the library has the bytes already, or keeps none:
-// there are no more windows until reads are slow again.
+// Each stream of reads has a credit: twice the bytes that its reads asked for, less what they and
+// the windows fetched. A window costs its length, so no more than twice the bytes are fetched
+// whatever comes, while the library keeps them. The credit is no longer than a window: reads in
+// order do not pay for many windows of which little is read then. It begins anew after a window
+// that was of no use. If reads within windows are hardly faster than the ones before, the library
+// has the bytes already, or keeps none: there are no more windows until reads are slow again.
 //
 // Thread-safe. Does not block.
 class CephReadahead {
@@ -31,14 +34,17 @@ class CephReadahead {
   static constexpr unsigned slow_reads = 2;    // in a row; one may be the machine's fault
 
   struct Reach {
-    std::int64_t bytes = 0;    // to read from the offset on: the read's own, or a window
-    bool in_window = false;    // the file must be one that may be cached, else drop()
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;  // to read from there on: the read's own, or a window
+    bool is_window = false;  // the file must be one that may be cached, else drop()
+    bool in_window = false;
     std::uint64_t stream = 0;  // 0: none
   };
   // A read begins.
   Reach begin(std::int64_t offset, std::int64_t bytes);
-  // It took so long. Not for windows.
-  void end(const Reach& read, Time took);
+  // It found so many bytes and took so long. Fewer than it was to read: its stream goes on where
+  // they end, also if the file grows later.
+  void end(const Reach& read, std::int64_t got, Time took);
   // Windows of this read's stream are of no use now.
   void drop(const Reach& read);
 
@@ -47,7 +53,7 @@ class CephReadahead {
   struct Stream {
     std::uint64_t name = 0;
     std::uint64_t used = 0;
-    std::int64_t start = 0;  // from here all was read in order
+    std::int64_t credit = 0;
     std::int64_t next = -1;
     std::int64_t window_begin = 0;
     std::int64_t window_end = 0;  // as window_begin: none
@@ -63,6 +69,7 @@ class CephReadahead {
              (window_begin < window_end && offset >= window_begin && offset <= window_end);
     }
     bool gains();
+    void add(std::int64_t bytes) { credit = std::min(credit + bytes, window_max); }
     void begin_anew();
   };
   Stream* stream_at(std::int64_t offset);

@@ -149,6 +149,18 @@ TEST_F(CephLateCalls, ALateWriteOutlivesItsHandles) {
   EXPECT_EQ(test::file_size(path("f")), 10);
 }
 
+// A short one is made again, unless its call has ended.
+TEST_F(CephLateCalls, ALateReadIsNotMadeAgain) {
+  test::write_file(path("f"), std::string(100, 'a'));
+  const auto file = must_open(at("f"), O_RDONLY);
+  const int before = faults.reads();
+  faults.hang("ceph_read");
+  EXPECT_EQ(driver->pread(file, memory.data(), 200, 0), -ETIMEDOUT);
+  faults.hang("");
+  await_late_calls();
+  EXPECT_EQ(faults.reads(), before + 1);
+}
+
 // It has nothing to lose: the close is not in doubt.
 TEST_F(CephLateCalls, ALateReadLeavesTheCloseAsItIs) {
   test::write_file(path("f"), std::string(1000, 'a'));

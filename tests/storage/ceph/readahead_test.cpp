@@ -24,27 +24,30 @@ constexpr std::int64_t window_max = CephReadahead::window_max;
 
 using std::chrono::microseconds;
 
-// Reads in order, of a library that keeps what it fetches.
+// Reads in order, or with gaps, of a library that keeps what it fetches.
 struct InOrder {
   CephReadahead& readahead;
   std::int64_t at = 0;
   std::int64_t bytes = piece;
   std::int64_t end = 0;  // of what it keeps
   bool keeps = true;
+  std::int64_t gap = 0;  // behind each read
+  std::int64_t file_end = std::numeric_limits<std::int64_t>::max();
   std::int64_t fetched = 0;
   std::int64_t fetches = 0;
 
   // The reach of the next read.
   std::int64_t next() {
     const CephReadahead::Reach reach = readahead.begin(at, bytes);
-    const bool fetches_now = at + reach.bytes > end || !keeps;
+    const std::int64_t got = std::min(reach.bytes, file_end - at);
+    const bool fetches_now = at + got > end || !keeps;
     if (fetches_now) {
-      fetched += at + reach.bytes - std::clamp(end, at, at + reach.bytes);
+      fetched += at + got - std::clamp(end, at, at + got);
       ++fetches;
-      end = std::max(end, at + reach.bytes);
+      end = std::max(end, at + got);
     }
-    if (reach.bytes == bytes) readahead.end(reach, microseconds(fetches_now ? 1000 : 10));
-    at += bytes;
+    readahead.end(reach, got, microseconds(fetches_now ? 1000 : 10));
+    at += std::min(bytes, got) + gap;
     return reach.bytes;
   }
   // The longest reach up to there.
@@ -85,6 +88,38 @@ TEST(CephReadaheadTest, NoMoreThanTwiceTheBytesAreRead) {
       ASSERT_LE(reads.fetched, 2 * done) << bytes;
     }
   }
+}
+
+// Few windows are of reads that leave most of them out, however much was read in order before.
+TEST(CephReadaheadTest, NoMoreThanTwiceTheBytesAreReadByStrides) {
+  const auto strides = {piece + 1, 2 * piece,  3 * piece,      5 * piece,     64 * kib,
+                        512 * kib, window_max, window_max + 1, 3 * window_max};
+  for (const std::int64_t stride : strides) {
+    for (const std::int64_t before : {2 * window_max, 16 * window_max + piece}) {
+      CephReadahead readahead;
+      InOrder reads{readahead};
+      reads.until(before);
+      reads.gap = stride - piece;
+      const std::int64_t fetched = reads.fetched;
+      std::int64_t asked = 0;
+      for (; asked < 2 * window_max; asked += piece) {
+        reads.next();
+        ASSERT_LE(reads.fetched, 2 * (before + asked + piece)) << stride;
+      }
+      EXPECT_LE(reads.fetched - fetched, 2 * asked + window_max) << stride;
+    }
+  }
+}
+
+TEST(CephReadaheadTest, AFileThatGrowsIsReadAheadAgain) {
+  CephReadahead readahead;
+  InOrder reads{.readahead = readahead, .file_end = window_max + 100};
+  reads.until(reads.file_end);
+  for (int times = 0; times < 5; ++times)
+    reads.next();
+  reads.file_end = 4 * window_max;
+  EXPECT_GT(reads.until(2 * window_max), window_max / 8);
+  EXPECT_GT(reads.until(3 * window_max), window_max / 2);
 }
 
 TEST(CephReadaheadTest, ReadsInNoOrderAndLargeOnesGetNone) {
@@ -143,7 +178,7 @@ TEST(CephReadaheadTest, OneSlowReadIsTheMachinesFault) {
   reads.until(window_max);
   for (int i = 0; i < 4; ++i) {
     const CephReadahead::Reach reach = readahead.begin(reads.at, piece);
-    readahead.end(reach, microseconds(1000));
+    readahead.end(reach, piece, microseconds(1000));
     reads.at += piece;
     EXPECT_EQ(reads.until(reads.at + 16 * piece), piece);
   }
@@ -218,6 +253,26 @@ TEST_F(CephReadaheadMock, NothingIsReadAheadThatMayNotBeCached) {
       << "begins anew";
 }
 
+TEST_F(CephReadaheadMock, OnlyWindowsAskWhetherTheFileMayBeCached) {
+  const auto file = open();
+  const int before = faults.rights_asked();
+  EXPECT_GT(read(file, 0, window_max), window_max / 4);
+  EXPECT_GT(faults.rights_asked(), before);
+  EXPECT_LT(faults.rights_asked(), before + 16);
+}
+
+// A window would need servers that its reads do not.
+TEST_F(CephReadaheadMock, NothingIsReadAheadOfSmallStripes) {
+  for (const std::int64_t stripe : {std::int64_t{0}, 64 * kib, window_max + 64 * kib}) {
+    faults.stripe(static_cast<int>(stripe));
+    const auto file = open();
+    EXPECT_EQ(read(file, 0, 16 * piece), piece) << stripe;
+  }
+  faults.stripe(static_cast<int>(window_max));
+  const auto file = open();
+  EXPECT_GT(read(file, 0, 16 * piece), piece);
+}
+
 TEST_F(CephReadaheadMock, NothingIsReadAheadForDirectReads) {
   const auto file = open(O_RDONLY | O_DIRECT);
   EXPECT_EQ(read(file, 0, window_max), piece);
@@ -242,15 +297,20 @@ TEST_F(CephReadaheadMock, ASlowWindowIsTheLastForAWhile) {
   EXPECT_EQ(read(file, window_max + piece, window_max + 4 * piece), 2 * piece) << "begins anew";
 }
 
-// Each with a stream of its own, and one for all.
+// Threads may begin with them in an order that has no windows, but not for ever.
 TEST_F(CephReadaheadMock, ReadsInFlightAreReadAhead) {
   const auto file = open();
   constexpr std::size_t count = 512;
-  std::string found(count * piece, 'x');
-  const auto reads = driver->start_pieces(Kind::read, file, found.data(), piece, count);
-  driver->expect_next(count, piece);
-  EXPECT_TRUE(test::same_bytes(found, data.substr(0, found.size())));
-  EXPECT_LE(faults.longest_read(), window_max);
+  std::int64_t longest = 0;
+  for (int times = 0; times < 50 && longest <= piece; ++times) {
+    std::string found(count * piece, 'x');
+    const auto reads = driver->start_pieces(Kind::read, file, found.data(), piece, count);
+    driver->expect_next(count, piece);
+    EXPECT_TRUE(test::same_bytes(found, data.substr(0, found.size())));
+    longest = faults.longest_read();
+  }
+  EXPECT_GT(longest, piece);
+  EXPECT_LE(longest, window_max);
 }
 
 }  // namespace
