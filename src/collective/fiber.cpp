@@ -2,13 +2,15 @@
 
 #include <new>
 
-#include <cxxabi.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
 #endif
+
+// Of the C++ ABI (Itanium, level 2.1.3); not every <cxxabi.h> declares it.
+extern "C" void* ferry_exceptions_of_thread() __asm__("__cxa_get_globals");
 
 namespace ferry::collective {
 namespace {
@@ -45,7 +47,7 @@ void behind_switch([[maybe_unused]] void* fake, [[maybe_unused]] const void** bo
 // The C++ ABI defines what this has, and that each thread has one.
 template <class Exceptions>
 [[gnu::noinline]] void exchange_exceptions(Exceptions& other) {
-  auto& own = *reinterpret_cast<Exceptions*>(abi::__cxa_get_globals());
+  auto& own = *static_cast<Exceptions*>(ferry_exceptions_of_thread());
   const Exceptions before = own;
   own = other;
   other = before;
