@@ -34,7 +34,7 @@ def checkout(tmp_path: Path) -> Path:
     checkout = tmp_path / "checkout"
     for folder in ("scripts", "python", "bin", "temporary"):
         (checkout / folder).mkdir(parents=True)
-    for name in ("scripts/stage.sh", "scripts/wheels.sh", "python/requirements-wheels.txt"):
+    for name in ("scripts/stage.sh", "scripts/again.sh", "scripts/wheels.sh", "python/requirements-wheels.txt"):
         shutil.copy(ROOT / name, checkout / name)
     (checkout / "scripts" / "setup.sh").write_text(SETUP)
     for name, text in (("mmdebstrap", MMDEBSTRAP), ("qemu-aarch64-static", "#!/bin/sh\n")):
