@@ -21,6 +21,7 @@
 
 #include "faults/nth_point.hpp"
 #include "support/files.hpp"
+#include "support/within.hpp"
 
 namespace ferry::test {
 
@@ -157,9 +158,9 @@ class BulkProgram {
       const std::uint64_t size = file.status().size_bytes;
       EXPECT_TRUE(size == file_bytes + 4096 || (!grows && size == file_bytes)) << size;
     });
-    // Until it is done: a change that failed may come later.
-    for (int i = 0; i < 20; ++i)
-      if (attempt("truncate", [&] { file.truncate(file_bytes); })) break;
+    // A change that failed may come later, and refuses others until then.
+    EXPECT_TRUE(
+        eventually([&] { return attempt("truncate", [&] { file.truncate(file_bytes); }); }));
   }
   void append() const {
     const std::string path = scratch_ / "other";
