@@ -26,9 +26,9 @@ using ferry::run::DescriptorChange;
 
 // Of glibc, which has no header for them. A thread may lock again what it has locked.
 extern "C" {
-void _IO_list_lock();
-void _IO_list_unlock();
-void _IO_list_resetlock();
+void lock_list_of_streams() __asm__("_IO_list_lock");
+void unlock_list_of_streams() __asm__("_IO_list_unlock");
+void reset_list_of_streams() __asm__("_IO_list_resetlock");
 }
 
 namespace {
@@ -164,17 +164,17 @@ FILE* open_stream(const char* path, const char* mode, OpenStream* own) {
 namespace ferry::iobuf {
 
 void lock_streams() {
-  _IO_list_lock();
+  lock_list_of_streams();
   Streams::instance().lock();
 }
 void unlock_streams() {
   Streams::instance().unlock();
-  _IO_list_unlock();
+  unlock_list_of_streams();
 }
 // The C library has made its lock anew, but where the parent had one thread.
 void unlock_streams_in_child() {
   Streams::instance().unlock();
-  _IO_list_resetlock();
+  reset_list_of_streams();
 }
 
 }  // namespace ferry::iobuf

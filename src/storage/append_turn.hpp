@@ -16,7 +16,7 @@ struct AppendTurn {
     return of_inode<AppendTurn>(device, inode);
   }
 
-  std::timed_mutex mutex;
+  std::mutex mutex;
 };
 
 }  // namespace ferry::storage

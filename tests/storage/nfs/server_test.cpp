@@ -44,7 +44,7 @@ class NfsServerFaults : public testing::Test {
   }
   // Until an append to the file has its turn.
   static void wait_for_turn(File* file) {
-    std::timed_mutex& turn = static_cast<RemoteFile*>(file)->appending->mutex;
+    std::mutex& turn = static_cast<RemoteFile*>(file)->appending->mutex;
     ASSERT_TRUE(test::eventually([&] {
       if (!turn.try_lock()) return true;
       turn.unlock();
