@@ -162,7 +162,7 @@ static void with_forks_of_threads(const char* path) {
     const pid_t bare =
         forks_to_come % 2 == 0 ? _Fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (bare == 0) {
-      const int other = open(path, O_RDONLY);
+      const int other = open(path, O_RDWR | O_CREAT, 0600);
       _exit(other >= 0 && close(other) == 0 ? 4 : 1);
     }
     int end = 0;
