@@ -47,26 +47,26 @@ FERRY_STANDS_IN(int, io_setup, int requests, void* context) {
 }
 
 #define FERRY_AIO(name, type)                                                      \
-  FERRY_STANDS_IN(int, name, type* request) {                                      \
+  FERRY_STANDS_IN(int, name, type request) {                                       \
     if (request != nullptr) Files::instance().release(request->aio_fildes, "AIO"); \
-    return next<int(type*), #name>()(request);                                     \
+    return next<int(type), #name>()(request);                                      \
   }
-FERRY_AIO(aio_read, aiocb)
-FERRY_AIO(aio_read64, aiocb64)
-FERRY_AIO(aio_write, aiocb)
-FERRY_AIO(aio_write64, aiocb64)
+FERRY_AIO(aio_read, aiocb*)
+FERRY_AIO(aio_read64, aiocb64*)
+FERRY_AIO(aio_write, aiocb*)
+FERRY_AIO(aio_write64, aiocb64*)
 #define FERRY_AIO_SYNC(name, type)                                                 \
-  FERRY_STANDS_IN(int, name, int operation, type* request) {                       \
+  FERRY_STANDS_IN(int, name, int operation, type request) {                        \
     if (request != nullptr) Files::instance().release(request->aio_fildes, "AIO"); \
-    return next<int(int, type*), #name>()(operation, request);                     \
+    return next<int(int, type), #name>()(operation, request);                      \
   }
-FERRY_AIO_SYNC(aio_fsync, aiocb)
-FERRY_AIO_SYNC(aio_fsync64, aiocb64)
-#define FERRY_AIO_LIST(name, type)                                                               \
-  FERRY_STANDS_IN(int, name, int mode, type* const requests[], int count, sigevent* event) {     \
-    for (int i = 0; i < count; ++i)                                                              \
-      if (requests[i] != nullptr) Files::instance().release(requests[i]->aio_fildes, "AIO");     \
-    return next<int(int, type* const[], int, sigevent*), #name>()(mode, requests, count, event); \
+FERRY_AIO_SYNC(aio_fsync, aiocb*)
+FERRY_AIO_SYNC(aio_fsync64, aiocb64*)
+#define FERRY_AIO_LIST(name, type)                                                              \
+  FERRY_STANDS_IN(int, name, int mode, type const requests[], int count, sigevent* event) {     \
+    for (int i = 0; i < count; ++i)                                                             \
+      if (requests[i] != nullptr) Files::instance().release(requests[i]->aio_fildes, "AIO");    \
+    return next<int(int, type const[], int, sigevent*), #name>()(mode, requests, count, event); \
   }
-FERRY_AIO_LIST(lio_listio, aiocb)
-FERRY_AIO_LIST(lio_listio64, aiocb64)
+FERRY_AIO_LIST(lio_listio, aiocb*)
+FERRY_AIO_LIST(lio_listio64, aiocb64*)

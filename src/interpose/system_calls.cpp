@@ -137,9 +137,7 @@ void release_before(long number, const Words& words) {
 #ifdef SYS_dup2
     case SYS_dup2:
 #endif
-    case SYS_dup3:
-      release(words[1]);  // is closed
-      return release(words[0]);
+    case SYS_dup3:  // closes the second
     case SYS_sendfile:
       release(words[1]);
       return release(words[0]);
