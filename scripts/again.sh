@@ -25,7 +25,7 @@ ctest_steadily() {
   fi
   failed=$(<"$folder/LastTestsFailed.log") # lines of NUMBER:NAME
   (($(wc -l <<<"$failed") <= unstable_max)) || return "$status"
-  log=$(mktemp)
+  log=$folder/FirstTest.log # the next runs write another one
   cp "$folder/LastTest.log" "$log"
   while IFS=: read -r number name; do
     seed=$(seed_of "$name" "$log")
@@ -34,8 +34,7 @@ ctest_steadily() {
       --output-on-failure --no-tests=error </dev/null || return "$status"
     note_unstable "$name" || return "$status"
   done <<<"$failed"
-  cp "$log" "$folder/LastTest.log"
-  rm "$log"
+  mv "$log" "$folder/LastTest.log"
 }
 
 # NAME LOG: the seed that a test of ctest printed last, or nothing.
