@@ -19,14 +19,14 @@
 
 #include <ferry/bulk.hpp>
 
-#include "faults/nth_point.hpp"
+#include "faults/faulty_work.hpp"
 #include "support/files.hpp"
 #include "support/within.hpp"
 
 namespace ferry::test {
 
 // Each range of a file is written once: it holds the old bytes, the new ones or some of each.
-class BulkProgram {
+class BulkProgram : FaultyWork {
  public:
   static constexpr std::uint64_t part_bytes = 136 << 10;  // more than a caller moves by itself
   static constexpr std::uint64_t file_bytes = 4 * part_bytes;
@@ -38,10 +38,9 @@ class BulkProgram {
 
   BulkProgram(const bulk::Engine& engine, const ScratchDirectory& scratch, const NthPoint& point,
               IsExpected is_expected, NameOf name_of = std::identity())
-      : engine_(engine),
+      : FaultyWork(point, std::move(is_expected)),
+        engine_(engine),
         scratch_(scratch),
-        point_(point),
-        is_expected_(std::move(is_expected)),
         name_of_(std::move(name_of)) {}
 
   void run() {
@@ -63,22 +62,6 @@ class BulkProgram {
   }
 
  private:
-  // Returns false if `work` threw the error of the fault.
-  template <class Work>
-  bool attempt(const char* what, const Work& work) const {
-    try {
-      const PointsHere counts(true);
-      work();
-      return true;
-    } catch (const Error& error) {
-      EXPECT_TRUE(point_.struck()) << what << " without a fault: " << error.what();
-      EXPECT_TRUE(is_expected_(error.code().value())) << what << ": " << error.what();
-    } catch (const std::bad_alloc&) {
-      EXPECT_TRUE(point_.struck() && is_expected_(ENOMEM)) << what << ": no memory";
-    }
-    return false;
-  }
-
   static const std::string& old_bytes() {
     static const std::string bytes = pattern(file_bytes, 1);
     return bytes;
@@ -209,7 +192,7 @@ class BulkProgram {
       for (std::size_t i = 0; i < all.size(); ++i) {
         const bulk::Contents& one = all[i];
         if (one.error_number != 0) {
-          EXPECT_TRUE(point_.struck() && is_expected_(one.error_number)) << one.error_number;
+          expect(one.error_number);
           continue;
         }
         // A change that failed may come meanwhile.
@@ -221,8 +204,6 @@ class BulkProgram {
 
   const bulk::Engine& engine_;
   const ScratchDirectory& scratch_;
-  const NthPoint& point_;
-  const IsExpected is_expected_;
   const NameOf name_of_;
   std::array<bool, 4> written_{};
   std::array<bool, 4> certain_{};

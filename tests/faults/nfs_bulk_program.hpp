@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,23 +14,22 @@
 
 #include <ferry/bulk.hpp>
 
-#include "faults/nth_point.hpp"
+#include "faults/faulty_work.hpp"
 #include "support/fake_nfs_server.hpp"
 #include "support/files.hpp"
 #include "support/within.hpp"
 
 namespace ferry::test {
 
-class NfsBulkProgram {
+class NfsBulkProgram : FaultyWork {
  public:
   // `settings` of its URIs. `is_expected(error)`: the fault's own error. `is_late`: a change that
   // failed keeps others out for as long as its connection lives.
   NfsBulkProgram(FakeNfsServer& server, std::string settings, const NthPoint& point,
                  std::function<bool(int error)> is_expected, bool is_late = false)
-      : server_(server),
+      : FaultyWork(point, std::move(is_expected)),
+        server_(server),
         settings_(std::move(settings)),
-        point_(point),
-        is_expected_(std::move(is_expected)),
         is_late_(is_late) {}
 
   void run() {
@@ -39,9 +37,9 @@ class NfsBulkProgram {
     server_.remove("log");
     is_written_ = false;
     is_begun_ = false;
-    makes("an engine", [&] {
+    attempt("an engine", [&] {
       const bulk::Engine engine({.workers = 2, .depth = 2, .task_bytes = 64 << 10});
-      makes("work on a file", [&] {
+      attempt("work on a file", [&] {
         bulk::File file(engine, uri("f"), O_RDWR);
         std::string got(before().size(), ' ');
         reads(file, got);
@@ -49,18 +47,18 @@ class NfsBulkProgram {
         is_written_ = succeeds(
             "a write", [&] { file.write_at_async(after().data(), after().size(), 0).get(); });
         EXPECT_TRUE(is_written_ || is_late_) << "the fault came twice";
-        makes("a sync", [&] { file.sync(); });
+        attempt("a sync", [&] { file.sync(); });
         reads(file, got);
-        makes("a size", [&] { EXPECT_EQ(file.size(), after().size()); });
+        attempt("a size", [&] { EXPECT_EQ(file.size(), after().size()); });
         if (!is_late_) {
           succeeds("a truncation", [&] { file.truncate(after().size() + 5000); });
           succeeds("a truncation", [&] { file.truncate(after().size()); });
         }
-        makes("a close", [&] { file.close(); });
+        attempt("a close", [&] { file.close(); });
       });
       reads_files(engine);
       appends(engine);
-      if (server_.has("log")) makes("an unlink", [&] { engine.unlink(uri("log")); });
+      if (server_.has("log")) attempt("an unlink", [&] { engine.unlink(uri("log")); });
     });
     expect_legal(server_.contents("f"));
   }
@@ -76,26 +74,11 @@ class NfsBulkProgram {
   }
   std::string uri(const std::string& name) const { return server_.uri(name, settings_); }
 
-  // Returns false if `work` threw the error of the fault.
-  template <class Work>
-  bool makes(const char* what, const Work& work) const {
-    try {
-      const PointsHere counts(true);
-      work();
-      return true;
-    } catch (const Error& error) {
-      EXPECT_TRUE(point_.struck()) << what << " without a fault: " << error.what();
-      EXPECT_TRUE(is_expected_(error.code().value())) << what << ": " << error.what();
-    } catch (const std::bad_alloc&) {
-      EXPECT_TRUE(point_.struck() && is_expected_(ENOMEM)) << what << ": no memory";
-    }
-    return false;
-  }
   // Until it is made, where that is possible.
   template <class Work>
   bool succeeds(const char* what, const Work& work) const {
-    if (is_late_) return makes(what, work);
-    return eventually([&] { return makes(what, work) || testing::Test::HasFailure(); });
+    if (is_late_) return attempt(what, work);
+    return eventually([&] { return attempt(what, work) || testing::Test::HasFailure(); });
   }
   // Old bytes, new ones, or, where the write failed, some of each.
   void expect_legal(std::string_view got) const {
@@ -108,15 +91,15 @@ class NfsBulkProgram {
       ASSERT_TRUE(got[i] == before()[i] || got[i] == after()[i]) << "byte " << i << " is foreign";
   }
   void reads(const bulk::File& file, std::string& got) const {
-    if (makes("a read", [&] { EXPECT_EQ(file.read_at(got.data(), got.size(), 0), got.size()); }))
+    if (attempt("a read", [&] { EXPECT_EQ(file.read_at(got.data(), got.size(), 0), got.size()); }))
       expect_legal(got);
   }
   void reads_files(const bulk::Engine& engine) const {
-    makes("a read of files", [&] {
+    attempt("a read of files", [&] {
       const std::vector<std::string> both(2, uri("f"));
       for (const bulk::Contents& one : engine.read_files(both)) {
         if (one.error_number != 0) {
-          EXPECT_TRUE(point_.struck() && is_expected_(one.error_number)) << one.error_number;
+          expect(one.error_number);
         } else {
           expect_legal({reinterpret_cast<const char*>(one.data), one.bytes});
         }
@@ -126,10 +109,10 @@ class NfsBulkProgram {
   void appends(const bulk::Engine& engine) const {
     const std::string record = pattern(5000, 3);
     std::uint64_t end = 0;
-    makes("work on a log", [&] {
+    attempt("work on a log", [&] {
       bulk::File log(engine, uri("log"), O_WRONLY | O_CREAT | O_APPEND);
-      makes("an append", [&] { end = log.append(record.data(), record.size()); });
-      makes("the close of a log", [&] { log.close(); });
+      attempt("an append", [&] { end = log.append(record.data(), record.size()); });
+      attempt("the close of a log", [&] { log.close(); });
     });
     if (end == 0) return;
     EXPECT_EQ(end, record.size());
@@ -138,8 +121,6 @@ class NfsBulkProgram {
 
   FakeNfsServer& server_;
   const std::string settings_;
-  const NthPoint& point_;
-  const std::function<bool(int error)> is_expected_;
   const bool is_late_;
   bool is_begun_ = false;    // the write
   bool is_written_ = false;  // all of it
