@@ -56,8 +56,7 @@ struct State {
   int sleeping = 0;                 // reads that it has forgotten
   std::map<int, int> asked;         // how often for the status of an open file, by number
   std::condition_variable changed;  // of the last two
-  bool may_cache = true;
-  bool keeps = false;  // what a read has fetched, of one file
+  bool keeps = false;               // what a read has fetched, of one file
   std::int64_t kept_from = 0;
   std::int64_t kept_to = 0;
   std::int64_t longest_read = 0;  // what a read asked for
@@ -68,7 +67,7 @@ struct State {
   // Closes of no open file and questions about one, and clients that end with an open one.
   int mistakes = 0;
   std::atomic<std::int64_t> lost_head = 0;  // bytes that the next read lacks
-  int rights = 0;                           // to a file, of all clients
+  int rights = ceph::may_cache;             // to a file, of all clients
   std::int64_t written = 0;                 // by the longest write so far, in bytes
 };
 
@@ -108,9 +107,14 @@ void fetch(std::int64_t bytes, std::int64_t offset) {
     if (!state().keeps) return;
     if (offset >= state().kept_from && offset + bytes <= state().kept_to) return;
     state().kept_from = offset;
-    state().kept_to = state().may_cache ? offset + bytes : offset;
+    state().kept_to = (state().rights & ceph::may_cache) != 0 ? offset + bytes : offset;
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(4));
+}
+
+void let(int right, bool on) {
+  const std::lock_guard lock(state().mutex);
+  state().rights = on ? state().rights | right : state().rights & ~right;
 }
 
 bool is_evicted(const ceph::Client* mount) {
@@ -171,8 +175,7 @@ int mock_ceph_clients() {
 
 // Whether the servers let clients keep writes for later.
 void mock_ceph_buffer(bool on) {
-  const std::lock_guard lock(state().mutex);
-  state().rights = on ? ceph::may_buffer : 0;
+  let(ceph::may_buffer, on);
 }
 
 // How many bytes the longest write since the last call of this had.
@@ -208,8 +211,7 @@ int mock_ceph_sleeping() {
 
 // From now on, the servers let clients cache files, or do not.
 void mock_ceph_let_cache(bool on) {
-  const std::lock_guard lock(state().mutex);
-  state().may_cache = on;
+  let(ceph::may_cache, on);
 }
 
 // From now on, reads that reach beyond this offset fail.
@@ -367,7 +369,7 @@ int ceph_debug_get_fd_caps(ceph::Client*, int number) {
   if (descriptor_of(number) < 0) return -EBADF;
   const std::lock_guard lock(state().mutex);
   ++state().rights_asked;
-  return (state().may_cache ? ceph::may_cache : 0) | state().rights;
+  return state().rights;
 }
 
 int ceph_write(ceph::Client*, int number, const char* memory, std::int64_t bytes,
