@@ -574,15 +574,20 @@ FERRY_STANDS_IN(int, prctl, int option, ...) {
 
 namespace {
 
-// Descriptors may travel with a message.
-void give_back_sent(const msghdr& message) {
+// The parts of a message that carry descriptors.
+template <class Use>
+void for_descriptors(const msghdr& message, const Use& use) {
   auto* header = const_cast<msghdr*>(&message);
   for (cmsghdr* control = CMSG_FIRSTHDR(header); control != nullptr;
        control = CMSG_NXTHDR(header, control)) {
-    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
+    if (control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS) use(*control);
+  }
+}
+void give_back_sent(const msghdr& message) {
+  for_descriptors(message, [](const cmsghdr&) {
     Files::instance().release_all("a descriptor was sent");
     CachedReads::instance().give_back_positions();
-  }
+  });
 }
 
 }  // namespace
@@ -608,17 +613,14 @@ FERRY_STANDS_IN(int, pidfd_getfd, int process, int descriptor, unsigned flags) {
 }
 
 void ferry::run::received(const msghdr& message) {
-  auto* header = const_cast<msghdr*>(&message);
-  for (cmsghdr* control = CMSG_FIRSTHDR(header); control != nullptr;
-       control = CMSG_NXTHDR(header, control)) {
-    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t bytes = control->cmsg_len - CMSG_LEN(0);
+  for_descriptors(message, [](const cmsghdr& control) {
+    const std::size_t bytes = control.cmsg_len - CMSG_LEN(0);
     for (std::size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
       int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(control) + at, sizeof descriptor);
+      std::memcpy(&descriptor, CMSG_DATA(&control) + at, sizeof descriptor);
       Files::instance().copied(descriptor);
     }
-  }
+  });
 }
 FERRY_STANDS_IN(ssize_t, recvmsg, int socket, msghdr* message, int flags) {
   const ssize_t got = next<ssize_t(int, msghdr*, int), "recvmsg">()(socket, message, flags);

@@ -9,10 +9,12 @@
 
 #include "interpose/standing_in.hpp"
 
+using ferry::iobuf::either;
 using ferry::iobuf::Files;
 using ferry::iobuf::FunctionName;
 using ferry::iobuf::next;
 using ferry::iobuf::or_kernel;
+using ferry::iobuf::TrackedFile;
 
 namespace {
 
@@ -26,6 +28,11 @@ bool is_flushed(const struct statx& status) {
   wanted.st_dev = makedev(status.stx_dev_major, status.stx_dev_minor);
   wanted.st_ino = status.stx_ino;
   return is_flushed(wanted);
+}
+
+void flush(int descriptor) {
+  either(
+      descriptor, [](TrackedFile& file) { return file.flush(); }, [] { return 0; });
 }
 
 // A glibc before 2.33 has no functions of these names. The kernel's structure is that of the C
@@ -85,7 +92,7 @@ FERRY_VERSIONED_STATUS(64)
 // Times that a program sets are not those of writes that it made before.
 #define FERRY_TIMES_OF(name, ...)                                   \
   FERRY_STANDS_IN(int, name, int descriptor, __VA_ARGS__) {         \
-    Files::instance().flush_descriptor(descriptor);                 \
+    flush(descriptor);                                              \
     return next<int(int, __VA_ARGS__), #name>()(descriptor, times); \
   }
 FERRY_TIMES_OF(futimens, const struct timespec* times)
@@ -104,7 +111,11 @@ FERRY_STANDS_IN(int, futimesat, int folder, const char* path, const struct timev
 }
 FERRY_STANDS_IN(int, utimensat, int folder, const char* path, const struct timespec* times,
                 int flags) {
-  Files::instance().flush_named(folder, path);
+  if (path != nullptr) {
+    Files::instance().flush_named(folder, path);
+  } else {
+    flush(folder);  // the descriptor itself
+  }
   return next<int(int, const char*, const struct timespec*, int), "utimensat">()(folder, path,
                                                                                  times, flags);
 }

@@ -228,8 +228,7 @@ void Files::copied(int descriptor) {
 
 void Files::add_copy(int descriptor) {
   note(descriptor, [&](const struct stat& status) {
-    for (const auto& [other, file] : files_)
-      if (file->is(status)) release_now(*file, "another descriptor");
+    release_file_locked(status, "another descriptor");
     unbuffered_.add(descriptor, status);
   });
 }
@@ -294,32 +293,24 @@ void Files::release(int descriptor, const char* why) {
 void Files::release_file(const struct stat& status, const char* why) {
   if (!buffers()) return;
   const Locked lock(mutex_);
+  release_file_locked(status, why);
+}
+
+void Files::release_file_locked(const struct stat& status, const char* why) {
   for (const auto& [descriptor, file] : files_)
     if (file->is(status)) release_now(*file, why);
 }
 
 void Files::release_named(int folder, const char* path, const char* why) {
   if (!buffers()) return;
-  const int saved = errno;
   struct stat status {};
   if (kernel_call(SYS_newfstatat, folder, path, &status, 0) == 0) release_file(status, why);
-  errno = saved;
 }
 
 void Files::flush_named(int folder, const char* path) {
   if (!buffers()) return;
   struct stat status {};
-  // Without a path: the descriptor itself.
-  if (path == nullptr) return flush_descriptor(folder);
   if (kernel_call(SYS_newfstatat, folder, path, &status, 0) == 0) flush_file(status);
-}
-
-void Files::flush_descriptor(int descriptor) {
-  if (const FilePointer file = find(descriptor)) {
-    const auto held = file->lock();
-    const Inside inside;
-    if (!file->is_released()) file->flush();
-  }
 }
 
 void Files::flush_all() {

@@ -96,8 +96,7 @@ class Files {
 
   // Called for a newly opened file: buffers it if a rule matches and it is suitable.
   void opened(int descriptor, const char* path, int flags);
-  // Called for a copy of a descriptor, or one that was inherited; negative: none. That of which it
-  // is a copy is released before.
+  // Called for a copy of a descriptor, or one that was inherited or received; negative: none.
   void copied(int descriptor);
   // Called before a descriptor is mapped.
   void mapped(int descriptor);
@@ -117,7 +116,6 @@ class Files {
   // That has this name, if any.
   void release_named(int folder, const char* path, const char* why);
   void flush_named(int folder, const char* path);
-  void flush_descriptor(int descriptor);
   // Writes its buffers; false if it has none.
   bool flush_file(const struct stat& status);
   void flush_all();
@@ -143,10 +141,11 @@ class Files {
   };
   Files();
   void release_all_locked(const char* why);
+  void release_file_locked(const struct stat& status, const char* why);
   void forget_stale(int descriptor);
   void buffer(int descriptor, const char* path, int flags, const struct stat& status);
-  // `add` to the unbuffered ones; without memory nothing more is buffered.
   void add_copy(int descriptor);
+  // `add` to the unbuffered ones; without memory nothing more is buffered.
   template <class Add>
   void note(int descriptor, Add&& add);
   void record(TrackedFile& file);
