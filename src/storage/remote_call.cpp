@@ -30,12 +30,12 @@ const char* text_or_empty(const char* text) {
   return text == nullptr ? "" : text;
 }
 
+}  // namespace
+
 void make_room(std::vector<char>& memory, std::int64_t bytes) {
   const auto wanted = static_cast<std::size_t>(bytes);
   if (memory.size() < wanted) memory.resize(wanted);
 }
-
-}  // namespace
 
 int RemoteFile::refusal(const Operation& operation) const {
   if (is_transfer(operation.kind)) {
@@ -169,7 +169,7 @@ std::int64_t RemoteCall::write(std::vector<char>& memory, std::int64_t offset) {
 }
 
 std::int64_t RemoteCall::append(std::vector<char>& memory) {
-  const std::lock_guard turn(appending_->mutex);
+  const std::lock_guard turn(*appending_);
   if (const int over = may_begin(); over != 0) return over;
   const std::int64_t end = size_now();
   if (end < 0) return end;

@@ -16,6 +16,9 @@
 
 namespace ferry::storage {
 
+// Makes a worker's memory hold so many bytes at least. Throws std::bad_alloc.
+void make_room(std::vector<char>& memory, std::int64_t bytes);
+
 // Its open flags, and what these forbid. Also of NFS, which has other calls.
 class RemoteFile : public File {
  public:

@@ -27,9 +27,9 @@ std::uint64_t version_of(const ceph::Statx& from) {
 }
 
 // False: there is no memory.
-bool make_room(std::vector<char>& memory, std::int64_t bytes) {
+bool has_room(std::vector<char>& memory, std::int64_t bytes) {
   try {
-    memory.resize(std::max(memory.size(), static_cast<std::size_t>(bytes)));
+    make_room(memory, bytes);
     return true;
   } catch (const std::bad_alloc&) {
     return false;
@@ -394,7 +394,7 @@ std::int64_t CephCall::read_piece(std::vector<char>& memory, std::int64_t bytes,
                                   std::int64_t offset) {
   CephReadahead& readahead = handle_->readahead();
   CephReadahead::Reach reach = reach_of_read(bytes, offset);
-  if (reach.is_window && !make_room(memory, reach.bytes)) {
+  if (reach.is_window && !has_room(memory, reach.bytes)) {
     readahead.drop(reach);
     reach = {.offset = offset, .bytes = bytes};
   }

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
-#include <thread>
 
 #include <fcntl.h>
 
@@ -30,13 +29,11 @@ void NfsServer::execute(Operation& operation, const std::string& path,
   auto* file = static_cast<NfsFile*>(operation.file);
   std::unique_ptr<NfsRpc> rpc = take_rpc();
   NfsCalls calls(*library_, address_, *rpc, known_.load(std::memory_order_relaxed));
-  std::unique_lock<std::mutex> turn;  // of an append, until it is known whether it is late
+  std::unique_lock<AppendTurn> turn;  // of an append, until it is known whether it is late
   switch (operation.kind) {
     case Kind::append:
     case Kind::write:
-      turn = std::unique_lock(file->appending->mutex, std::defer_lock);
-      while (!turn.try_lock() && NfsClock::now() < calls.deadline())
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      turn = std::unique_lock(*file->appending, calls.deadline());
       operation.result = turn.owns_lock() ? append(calls, operation) : -ETIMEDOUT;
       break;
     case Kind::truncate:

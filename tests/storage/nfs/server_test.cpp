@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,7 +43,7 @@ class NfsServerFaults : public testing::Test {
   }
   // Until an append to the file has its turn.
   static void wait_for_turn(File* file) {
-    std::mutex& turn = static_cast<RemoteFile*>(file)->appending->mutex;
+    AppendTurn& turn = *static_cast<RemoteFile*>(file)->appending;
     ASSERT_TRUE(test::eventually([&] {
       if (!turn.try_lock()) return true;
       turn.unlock();
